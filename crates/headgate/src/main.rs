@@ -1,0 +1,2 @@
+//! The command line: wires the rooms together.
+fn main() {}
