@@ -1,0 +1,335 @@
+//! TCP sockets on the reactor: readiness is known before the call, so that no call is made to
+//! learn that there is nothing to do.
+
+use crate::pipe::Pipe;
+use crate::source::Source;
+use crate::sys;
+use std::future::poll_fn;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::task::Poll;
+
+/// A connected socket. Its methods never block; `Ok(None)` means «not now», after which
+/// [`readable`](Tcp::readable) or [`writable`](Tcp::writable) waits until it may be.
+pub struct Tcp {
+    source: Rc<Source>,
+}
+
+/// How to open a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectOptions {
+    /// The local address to connect from.
+    pub from: Option<SocketAddr>,
+}
+
+impl Tcp {
+    /// Takes over a connected stream socket, of any family.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        sys::set_nonblocking(&fd)?;
+        Ok(Tcp {
+            source: Source::new(fd),
+        })
+    }
+
+    /// Begins a connection and returns at once. The first write sends when the handshake is
+    /// done, and reports what became of it.
+    pub fn start_connect(to: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {
+        let fd = sys::connect(to, options.from)?;
+        Ok(Tcp {
+            source: Source::new(fd),
+        })
+    }
+
+    /// Opens a connection and waits until it stands.
+    pub async fn connect(to: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {
+        let tcp = Tcp::start_connect(to, options)?;
+        tcp.connected().await?;
+        Ok(tcp)
+    }
+
+    /// Waits until a connection that was begun stands.
+    pub async fn connected(&self) -> io::Result<()> {
+        if sys::is_connected(self.source.fd())? {
+            return Ok(());
+        }
+        self.source.full();
+        self.writable().await?;
+        match sys::take_error(self.source.fd())? {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads what is there. `Some(0)` is the peer's end of data.
+    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.source.is_readable() {
+            return Ok(None);
+        }
+        match sys::recv(self.source.fd(), buf, 0) {
+            Ok(n) => {
+                if n < buf.len() {
+                    self.source.drained();
+                }
+                Ok(Some(n))
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.source.empty();
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Sends what fits. Fewer than all means that [`writable`](Tcp::writable) is next.
+    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.send(buf, 0)
+    }
+
+    /// As [`try_write`](Tcp::try_write), and more follows at once: a segment that is not full waits for it.
+    pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
+        self.send(buf, libc::MSG_MORE)
+    }
+
+    fn send(&self, buf: &[u8], flags: i32) -> io::Result<usize> {
+        if buf.is_empty() || !self.source.is_writable() {
+            return Ok(0);
+        }
+        match sys::send(self.source.fd(), buf, flags) {
+            Ok(n) => {
+                if n < buf.len() {
+                    self.source.full();
+                }
+                Ok(n)
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.source.full();
+                Ok(0)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads at least a byte, or the end of data (0).
+    pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(n) = self.try_read(buf)? {
+                return Ok(n);
+            }
+            self.readable().await?;
+        }
+    }
+
+    /// Writes all of `buf`.
+    pub async fn write_all(&self, mut buf: &[u8]) -> io::Result<()> {
+        loop {
+            let n = self.try_write(buf)?;
+            buf = &buf[n..];
+            if buf.is_empty() {
+                return Ok(());
+            }
+            self.writable().await?;
+        }
+    }
+
+    /// Waits until a read may find something. One task at a time.
+    pub async fn readable(&self) -> io::Result<()> {
+        poll_fn(|_| self.source.poll_readable()).await
+    }
+
+    /// Waits until a write may take something. One task at a time.
+    pub async fn writable(&self) -> io::Result<()> {
+        poll_fn(|_| self.source.poll_writable()).await
+    }
+
+    /// As [`readable`](Tcp::readable), for hand-written futures.
+    pub fn poll_readable(&self) -> Poll<io::Result<()>> {
+        self.source.poll_readable()
+    }
+
+    /// As [`writable`](Tcp::writable), for hand-written futures.
+    pub fn poll_writable(&self) -> Poll<io::Result<()>> {
+        self.source.poll_writable()
+    }
+
+    /// Whether a read is worth trying.
+    pub fn is_readable(&self) -> bool {
+        self.source.is_readable()
+    }
+
+    /// Whether the peer's FIN or a break was seen (by a registered socket).
+    pub fn is_hung_up(&self) -> bool {
+        self.source.is_hung_up()
+    }
+
+    /// Whether nothing has come in since the last read: no data, no FIN, no error. What an idle
+    /// connection must be to be used again. Costs no call; a FIN that is on its way is not seen.
+    pub fn is_quiet(&self) -> bool {
+        self.source.is_registered() && !self.source.is_readable() && !self.source.is_hung_up()
+    }
+
+    /// Asks the kernel itself what [`is_quiet`](Tcp::is_quiet) tells from memory.
+    pub fn probe_quiet(&self) -> bool {
+        let mut byte = [0];
+        matches!(sys::recv(self.source.fd(), &mut byte, libc::MSG_PEEK),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Has the kernel tell of readiness and hang-ups from now on, without waiting for either.
+    pub fn watch(&self) -> io::Result<()> {
+        self.source.watch()
+    }
+
+    /// Looks at what is there and leaves it there.
+    pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        match sys::recv(self.source.fd(), buf, libc::MSG_PEEK) {
+            Ok(n) => Ok(Some(n)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.source.empty();
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Moves up to `limit` bytes into `pipe`, which must be empty, without copying them.
+    /// `Some(0)` is the end of data.
+    pub fn try_splice_in(&self, pipe: &mut Pipe, limit: usize) -> io::Result<Option<usize>> {
+        debug_assert!(
+            pipe.is_empty(),
+            "a full pipe and an empty socket look alike"
+        );
+        if !self.source.is_readable() {
+            return Ok(None);
+        }
+        match sys::splice(self.source.fd(), pipe.write_fd(), limit, 0) {
+            Ok(n) => {
+                pipe.put(n);
+                Ok(Some(n))
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.source.empty();
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Moves what `pipe` holds into the socket; `more` says that more follows at once.
+    /// Returns how many bytes went; fewer than all means that the socket is full.
+    pub fn try_splice_out(&self, pipe: &mut Pipe, more: bool) -> io::Result<usize> {
+        if !self.source.is_writable() || pipe.is_empty() {
+            return Ok(0);
+        }
+        let flags = if more { libc::SPLICE_F_MORE } else { 0 };
+        match sys::splice(pipe.read_fd(), self.source.fd(), pipe.len(), flags) {
+            Ok(n) => {
+                pipe.take(n);
+                if !pipe.is_empty() {
+                    self.source.full();
+                }
+                Ok(n)
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.source.full();
+                Ok(0)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Ends one direction or both.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        sys::shutdown(self.source.fd(), how)
+    }
+
+    /// Makes the close that follows a reset instead of an orderly end.
+    pub fn reset_on_close(&self) -> io::Result<()> {
+        sys::set_linger_zero(self.source.fd())
+    }
+
+    /// The far end's address.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        sys::peer_addr(self.source.fd())
+    }
+
+    /// This end's address.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        sys::local_addr(self.source.fd())
+    }
+
+    /// Takes the descriptor out of the reactor, so that another thread can have it.
+    pub fn into_fd(self) -> io::Result<OwnedFd> {
+        sys::duplicate(self.source.fd())
+    }
+}
+
+impl AsRawFd for Tcp {
+    fn as_raw_fd(&self) -> RawFd {
+        self.source.fd()
+    }
+}
+
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        self.source.release();
+    }
+}
+
+/// A listening socket.
+pub struct Listener {
+    source: Rc<Source>,
+}
+
+impl Listener {
+    /// Takes over a listening socket. The reactor uses a duplicate of its descriptor: closing it
+    /// does not close the socket while the original is open.
+    pub fn new(listener: &TcpListener) -> io::Result<Self> {
+        let fd = sys::duplicate(listener.as_raw_fd())?;
+        sys::set_nonblocking(&fd)?;
+        Ok(Listener {
+            source: Source::new(fd),
+        })
+    }
+
+    /// The next connection that waits, if one does.
+    pub fn try_accept(&self) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
+        if !self.source.is_readable() {
+            return Ok(None);
+        }
+        loop {
+            match sys::accept(self.source.fd()) {
+                Ok(accepted) => return Ok(Some(accepted)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.source.empty();
+                    return Ok(None);
+                }
+                // The client went away between its SYN and here: its own affair.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Waits until a connection may be there.
+    pub async fn readable(&self) -> io::Result<()> {
+        poll_fn(|_| self.source.poll_readable()).await
+    }
+
+    /// The next connection.
+    pub async fn accept(&self) -> io::Result<(OwnedFd, SocketAddr)> {
+        loop {
+            if let Some(accepted) = self.try_accept()? {
+                return Ok(accepted);
+            }
+            self.readable().await?;
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.source.release();
+    }
+}
