@@ -1,0 +1,15 @@
+//! What can be configured, type by type, as the file is laid out. Engines read these; only this crate makes them.
+
+mod global;
+mod http;
+mod monitor;
+mod pool;
+mod tls;
+mod virtuals;
+
+pub use global::*;
+pub use http::*;
+pub use monitor::*;
+pub use pool::*;
+pub use tls::*;
+pub use virtuals::*;
