@@ -62,7 +62,7 @@ async fn request(client: &Tcp, origin: SocketAddr, pool: &Pool) -> io::Result<Op
     }
     let idle = pool.borrow_mut().pop();
     let upstream = match idle {
-        Some(upstream) if upstream.is_quiet() => upstream,
+        Some(upstream) if upstream.is_quiet() || upstream.probe_quiet() => upstream,
         _ => Tcp::connect(origin, &ConnectOptions::default()).await?,
     };
     upstream.write_all(&buf[..filled]).await?;
@@ -83,9 +83,10 @@ async fn response(client: &Tcp, upstream: &Tcp) -> io::Result<()> {
             break found;
         }
     };
-    client.write_all(&buf[..filled]).await?;
     let mut left = head + length - filled;
     if left >= SPLICE_FROM {
+        let sent = client.try_write_more(&buf[..filled])?;
+        client.write_all(&buf[sent..filled]).await?;
         drop(buf);
         let mut pipe = Pipe::take_one()?;
         while left > 0 {
@@ -105,6 +106,7 @@ async fn response(client: &Tcp, upstream: &Tcp) -> io::Result<()> {
         }
         return Ok(());
     }
+    client.write_all(&buf[..filled]).await?;
     while left > 0 {
         let n = upstream.read(&mut buf[..left.min(64 * 1024)]).await?;
         if n == 0 {

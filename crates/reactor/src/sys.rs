@@ -253,7 +253,7 @@ pub(crate) fn connect(to: SocketAddr, from: Option<SocketAddr>) -> io::Result<Ow
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no memory is passed.
     let fd = own(check(unsafe { libc::socket(family, kind, 0) })?);
-    set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
+    set_nodelay(&fd)?;
     if let Some(from) = from {
         set_option(
             fd.as_raw_fd(),
@@ -306,6 +306,10 @@ fn set_option<T>(fd: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> 
     // SAFETY: the value is `len` bytes long.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const *value).cast(), len) })?;
     Ok(())
+}
+
+pub(crate) fn set_nodelay(fd: &OwnedFd) -> io::Result<()> {
+    set_option(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)
 }
 
 pub(crate) fn set_linger_zero(fd: RawFd) -> io::Result<()> {

@@ -169,11 +169,20 @@ impl Tcp {
         self.source.is_registered() && !self.source.is_readable() && !self.source.is_hung_up()
     }
 
-    /// Asks the kernel itself what [`is_quiet`](Tcp::is_quiet) tells from memory.
+    /// As [`is_quiet`](Tcp::is_quiet), but where a read stopped at what it asked for, so that
+    /// nothing is known of what lies behind, the kernel is asked.
     pub fn probe_quiet(&self) -> bool {
+        if self.source.is_hung_up() {
+            return false;
+        }
         let mut byte = [0];
-        matches!(sys::recv(self.source.fd(), &mut byte, libc::MSG_PEEK),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+        match sys::recv(self.source.fd(), &mut byte, libc::MSG_PEEK) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.source.empty();
+                self.source.watch().is_ok()
+            }
+            _ => false,
+        }
     }
 
     /// Has the kernel tell of readiness and hang-ups from now on, without waiting for either.
@@ -288,6 +297,8 @@ impl Listener {
     pub fn new(listener: &TcpListener) -> io::Result<Self> {
         let fd = sys::duplicate(listener.as_raw_fd())?;
         sys::set_nonblocking(&fd)?;
+        // What is accepted inherits it, which saves a call a connection.
+        sys::set_nodelay(&fd)?;
         Ok(Listener {
             source: Source::new(fd),
         })
@@ -331,5 +342,124 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.source.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn accepted_connections_send_without_delay() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let accepted = crate::block_on(async {
+            let listener = Listener::new(&listener).unwrap();
+            let _client = Tcp::connect(to, &ConnectOptions::default()).await.unwrap();
+            listener.accept().await.unwrap().0
+        });
+        let stream = std::net::TcpStream::from(accepted.as_fd().try_clone_to_owned().unwrap());
+        assert!(stream.nodelay().unwrap());
+    }
+
+    #[test]
+    fn what_was_sent_arrives_whole_over_a_slow_reader() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let sent: Vec<u8> = (0..8_000_000u32).map(|n| (n % 251) as u8).collect();
+        let expected = sent.clone();
+        let got = crate::block_on(async move {
+            let listener = Listener::new(&listener).unwrap();
+            let client = Tcp::connect(to, &ConnectOptions::default()).await.unwrap();
+            crate::spawn(async move {
+                client.write_all(&sent).await.unwrap();
+                client.shutdown(Shutdown::Write).unwrap();
+            });
+            let server = Tcp::from_fd(listener.accept().await.unwrap().0).unwrap();
+            let mut got = Vec::new();
+            let mut buf = vec![0; 50_000];
+            loop {
+                crate::sleep(std::time::Duration::from_millis(1)).await;
+                let n = server.read(&mut buf).await.unwrap();
+                if n == 0 {
+                    return got;
+                }
+                got.extend_from_slice(&buf[..n]);
+            }
+        });
+        assert!(got == expected);
+    }
+
+    #[test]
+    fn spliced_bytes_arrive_whole_and_in_order() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 253) as u8).collect();
+        let expected = sent.clone();
+        let got = crate::block_on(async move {
+            let listener = Listener::new(&listener).unwrap();
+            let options = ConnectOptions::default();
+            let connect = || Tcp::connect(to, &options);
+            let source = connect().await.unwrap();
+            let from = Tcp::from_fd(listener.accept().await.unwrap().0).unwrap();
+            let into = connect().await.unwrap();
+            let sink = Tcp::from_fd(listener.accept().await.unwrap().0).unwrap();
+            let total = sent.len();
+            crate::spawn(async move { source.write_all(&sent).await.unwrap() });
+            crate::spawn(async move {
+                let mut left = total;
+                let mut pipe = Pipe::take_one().unwrap();
+                while left > 0 {
+                    match from.try_splice_in(&mut pipe, left).unwrap() {
+                        Some(n) => left -= n,
+                        None => from.readable().await.unwrap(),
+                    }
+                    while !pipe.is_empty() {
+                        if into.try_splice_out(&mut pipe, left > 0).unwrap() == 0 {
+                            into.writable().await.unwrap();
+                        }
+                    }
+                }
+            });
+            let mut got = Vec::new();
+            let mut buf = vec![0; 50_000];
+            while got.len() < total {
+                let n = sink.read(&mut buf).await.unwrap();
+                assert!(n > 0);
+                got.extend_from_slice(&buf[..n]);
+            }
+            got
+        });
+        assert!(got == expected);
+    }
+
+    #[test]
+    fn an_idle_connection_is_quiet_until_its_peer_ends_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        crate::block_on(async {
+            let listener = Listener::new(&listener).unwrap();
+            let client = Tcp::connect(to, &ConnectOptions::default()).await.unwrap();
+            let (server, _) = listener.accept().await.unwrap();
+            assert!(client.probe_quiet());
+            assert!(client.is_quiet());
+            drop(server);
+            client.readable().await.unwrap();
+            assert!(!client.is_quiet());
+            assert!(!client.probe_quiet());
+        });
+    }
+
+    #[test]
+    fn a_refused_connection_says_so() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        drop(listener);
+        let refused = crate::block_on(Tcp::connect(to, &ConnectOptions::default()));
+        assert_eq!(
+            refused.err().map(|e| e.kind()),
+            Some(io::ErrorKind::ConnectionRefused)
+        );
     }
 }
