@@ -58,9 +58,8 @@ pub(super) fn same_name(name: &[u8], lower: &[u8]) -> bool {
         return false;
     }
     if let (Some(a), Some(b)) = (name.last_chunk::<8>(), lower.last_chunk::<8>()) {
-        let (head_a, tail_a) = name.as_chunks::<8>();
+        let (head_a, _) = name.as_chunks::<8>();
         let (head_b, _) = lower.as_chunks::<8>();
-        let _ = tail_a;
         let mut diff = (u64::from_ne_bytes(*a) | FOLD) ^ u64::from_ne_bytes(*b);
         for (a, b) in head_a.iter().zip(head_b) {
             diff |= (u64::from_ne_bytes(*a) | FOLD) ^ u64::from_ne_bytes(*b);
