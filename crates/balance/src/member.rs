@@ -82,9 +82,10 @@ pub struct Member {
 /// What every pick and release touches: one cache line.
 #[derive(Default)]
 struct Load {
-    active: AtomicU32,
-    limit: AtomicU32,
+    /// The requests it has now in the low [`ACTIVE_BITS`] bits, above them those it was given so far: one atomic operation
+    /// changes both.
     requests: AtomicU64,
+    limit: AtomicU32,
 }
 
 /// What changes seldom. Written under the pool's lock, except for the run of failures.
@@ -124,7 +125,7 @@ impl Member {
 
     /// Requests it has now.
     pub fn active(&self) -> u32 {
-        self.load.active.load(SeqCst)
+        (self.load.requests.load(SeqCst) & ACTIVE) as u32
     }
 
     /// The most requests it may have at once; 0 for no limit.
@@ -132,9 +133,9 @@ impl Member {
         self.load.limit.load(Relaxed)
     }
 
-    /// Requests it was given so far, retries included.
+    /// Requests it was given so far, retries included. Starts over after 4 398 046 511 104 (2⁴²).
     pub fn requests(&self) -> u64 {
-        self.load.requests.load(Relaxed)
+        self.load.requests.load(Relaxed) >> ACTIVE_BITS
     }
 
     /// What its monitors say.
@@ -245,42 +246,41 @@ impl Member {
     pub(crate) fn try_enter(&self) -> bool {
         let limit = self.load.limit.load(Relaxed);
         if limit == 0 {
-            self.load.active.fetch_add(1, SeqCst);
-        } else {
-            // Sequentially consistent: whoever joined the queue before this must see what was freed before it.
-            let below = |active: u32| (active < limit).then_some(active + 1);
-            if self
-                .load
-                .active
-                .fetch_update(SeqCst, SeqCst, below)
-                .is_err()
-            {
-                return false;
-            }
+            self.load.requests.fetch_add(ENTER, SeqCst);
+            return true;
         }
-        self.count_request();
-        true
+        // Sequentially consistent: whoever joined the queue before this must see what was freed before it.
+        let below =
+            |load: u64| (load & ACTIVE < u64::from(limit)).then(|| load.wrapping_add(ENTER));
+        self.load
+            .requests
+            .fetch_update(SeqCst, SeqCst, below)
+            .is_ok()
     }
 
     pub(crate) fn leave(&self) {
-        let before = self.load.active.fetch_sub(1, SeqCst);
-        debug_assert!(before > 0, "a slot of {} was released twice", self.name);
+        let before = self.load.requests.fetch_sub(1, SeqCst);
+        debug_assert!(
+            before & ACTIVE > 0,
+            "a slot of {} was released twice",
+            self.name
+        );
     }
 
     pub(crate) fn count_request(&self) {
-        self.load.requests.fetch_add(1, Relaxed);
+        self.load.requests.fetch_add(1 << ACTIVE_BITS, Relaxed);
     }
 
     /// How many requests it has, if it may have another.
     pub(crate) fn room(&self) -> Option<u32> {
         let limit = self.load.limit.load(Relaxed);
-        Some(self.load.active.load(SeqCst)).filter(|&active| limit == 0 || active < limit)
+        Some(self.active()).filter(|&active| limit == 0 || active < limit)
     }
 
     /// Whether it has no more than its limit; more is possible after the limit was lowered.
     pub(crate) fn within_limit(&self) -> bool {
         let limit = self.load.limit.load(Relaxed);
-        limit == 0 || self.load.active.load(SeqCst) <= limit
+        limit == 0 || self.active() <= limit
     }
 
     pub(crate) fn is_usable(&self) -> bool {
@@ -428,6 +428,11 @@ impl fmt::Debug for Member {
     }
 }
 
+/// Bits for the requests that a member has at once: four million, more than it has ports for.
+const ACTIVE_BITS: u32 = 22;
+const ACTIVE: u64 = (1 << ACTIVE_BITS) - 1;
+/// One request more, now and so far.
+const ENTER: u64 = (1 << ACTIVE_BITS) + 1;
 /// Steps of slow start.
 pub(crate) const TENTHS: u64 = 10;
 /// Marks a member that has been in service from the start.
