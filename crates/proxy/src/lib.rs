@@ -1,1 +1,27 @@
-//! Not built yet.
+//! Virtuals of L7 and TCP: listeners, workers, connections to clients and members, and the life of an exchange between them.
+//!
+//! Bytes are understood by `wire`, members chosen by `balance`, descriptors waited for by
+//! `reactor`. The API and the command line talk to [`Engine`].
+
+mod accept;
+pub mod access;
+mod client;
+mod compile;
+mod counters;
+mod engine;
+pub mod events;
+mod http;
+mod limit;
+mod listen;
+mod resolve;
+mod snapshot;
+mod tcp;
+mod tunnel;
+mod upstream;
+mod worker;
+
+pub use compile::CompileError;
+pub use counters::{Totals, VirtualCounters};
+pub use engine::{Applied, ApplyError, Engine, MemberStatus, Options, Phase};
+pub use listen::{BindError, Inherited};
+pub use snapshot::{Backend, Snapshot, Virtual, VirtualState};
