@@ -27,6 +27,35 @@ proptest! {
     }
 }
 
+#[test]
+fn the_simulation_comes_by_every_case() {
+    let mut simulations: Vec<_> = (1..30)
+        .map(|seed| Simulation::new(seed * 77, Algorithm::RoundRobin, 10, true))
+        .collect();
+    simulations
+        .iter_mut()
+        .for_each(|simulation| simulation.run(2_000));
+    let sum = |count: fn(&Simulation) -> u64| simulations.iter().map(count).sum::<u64>();
+    for count in [
+        sum(|s| s.served),
+        sum(|s| s.refused),
+        sum(|s| s.timed_out),
+        sum(|s| s.abandoned),
+        sum(|s| s.granted_later),
+    ] {
+        assert!(count > 100, "{count}");
+    }
+    let members = simulations
+        .iter()
+        .flat_map(|simulation| simulation.pool.members());
+    assert!(
+        members
+            .map(|member| member.counters().ejections.load(SeqCst))
+            .sum::<u64>()
+            > 10
+    );
+}
+
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
         Just(Algorithm::RoundRobin),
@@ -56,6 +85,7 @@ struct Simulation {
     refused: u64,
     timed_out: u64,
     abandoned: u64,
+    granted_later: u64,
 }
 
 struct Waiting {
@@ -96,6 +126,7 @@ impl Simulation {
             refused: 0,
             timed_out: 0,
             abandoned: 0,
+            granted_later: 0,
         }
     }
 
@@ -202,8 +233,9 @@ impl Simulation {
         let mut somebody_waits = false;
         let mut granted = Vec::new();
         for mut waiting in self.waiting.drain(..) {
+            let state = waiting.ticket.poll(self.now);
             let woken = waiting.woken.0.load(SeqCst);
-            match waiting.ticket.poll(self.now) {
+            match state {
                 TicketState::Granted(slot) => {
                     assert_eq!(woken, 1, "a grant wakes once");
                     assert!(
@@ -211,6 +243,7 @@ impl Simulation {
                         "somebody was served before one who came earlier"
                     );
                     granted.push(slot);
+                    self.granted_later += u64::from(self.now > waiting.came);
                 }
                 TicketState::TimedOut => {
                     assert!(self.now >= waiting.came + 200);
@@ -218,7 +251,6 @@ impl Simulation {
                 }
                 TicketState::Waiting => {
                     assert!(self.now < waiting.came + 200);
-                    // A poll may itself notice that a member is back and serve those behind this one, but never past it.
                     somebody_waits = true;
                     still.push_back(waiting);
                 }
