@@ -1,7 +1,7 @@
 //! Heads written anew for the other side. Field lines that stay are copied as they stood, a run of them at once; what
 //! belongs to one connection alone is left out (RFC 9110 section 7.6.1). The caller adds fields and ends the head.
 
-use super::head::{Field, Method, RequestHead, ResponseHead, TargetForm};
+use super::head::{Field, Method, RequestHead, ResponseHead, TargetForm, Version};
 use super::{Known, meaning};
 
 /// Fields that end at this hop.
@@ -49,7 +49,14 @@ pub fn write_request(
     if moved {
         push_field(out, "Host", head.authority.of(buf));
     }
-    let set = HOP_BY_HOP | if moved { Known::Host.bit() } else { 0 };
+    let mut set = HOP_BY_HOP;
+    if moved {
+        set |= Known::Host.bit();
+    }
+    if head.version == Version::Http10 {
+        // There it means nothing, and its sender does not wait (RFC 9110 section 10.1.1).
+        set |= Known::Expect.bit();
+    }
     copy_fields(
         out,
         buf,

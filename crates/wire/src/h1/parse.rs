@@ -119,6 +119,7 @@ fn request_line(head: &mut RequestHead, buf: &[u8], limits: &HeadLimits) -> Step
     if scan.state == State::Method {
         scan.pos += run(&buf[scan.pos..], &TOKEN);
         if scan.pos - scan.mark > METHOD_BYTES {
+            scan.pos = scan.mark + METHOD_BYTES;
             return Err(HeadError::MethodTooLong);
         }
         let Some(&stop) = buf.get(scan.pos) else {
@@ -140,6 +141,7 @@ fn request_line(head: &mut RequestHead, buf: &[u8], limits: &HeadLimits) -> Step
     if scan.state == State::Target {
         scan.pos += run(&buf[scan.pos..], &TARGET);
         if scan.pos - scan.mark > limits.target_bytes {
+            scan.pos = scan.mark + limits.target_bytes;
             return Err(HeadError::TargetTooLong);
         }
         let Some(&stop) = buf.get(scan.pos) else {
