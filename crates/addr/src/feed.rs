@@ -16,11 +16,15 @@ pub fn parse_feed(text: &str) -> Result<Vec<Prefix>, Vec<FeedError>> {
         }
         match content.parse() {
             Ok(prefix) => prefixes.push(prefix),
-            Err(reason) => errors.push(FeedError {
-                line: index + 1,
-                text: content.to_owned(),
-                reason,
-            }),
+            Err(reason) => {
+                let column = line.chars().take_while(|c| c.is_whitespace()).count() + 1;
+                errors.push(FeedError {
+                    line: index + 1,
+                    column,
+                    text: content.to_owned(),
+                    reason,
+                });
+            }
         }
     }
     if errors.is_empty() {
@@ -36,6 +40,8 @@ pub fn parse_feed(text: &str) -> Result<Vec<Prefix>, Vec<FeedError>> {
 pub struct FeedError {
     /// The line's number, from 1.
     pub line: usize,
+    /// Where the text begins in the line, in characters from 1.
+    pub column: usize,
     /// The line without its comment.
     pub text: String,
     /// What is wrong with it.

@@ -5,13 +5,28 @@
 #[macro_use]
 mod macros;
 
+mod check;
 mod config;
+mod decode_text;
+mod error;
+mod load;
 mod name;
+mod node;
+mod reference;
+mod schema;
+mod setting;
+mod shape;
+mod source;
 mod text;
 mod units;
 
 pub use config::*;
+pub use error::{Error, ErrorKind, Errors, Place};
+pub use load::{parse, parse_text};
 pub use name::{AddressListName, MonitorName, Name, PoolName, TlsProfileName};
+pub use reference::reference;
+pub use schema::json_schema;
+pub use source::{MemorySource, Source};
 pub use text::{
     Content, FieldName, FieldValue, FilePath, HostPattern, MemberAddress, Secret, StatusSet,
     Template, TemplatePart, Variable,

@@ -165,41 +165,62 @@ pub enum TemplatePart {
     Variable(Variable),
 }
 
-/// What a [`Template`] can ask of the exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Variable {
+macro_rules! variables {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// What a [`Template`] can ask of the exchange.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Variable {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Variable {
+            /// All that there are.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$name),*];
+
+            /// The word between the braces.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+        }
+    };
+}
+
+variables! {
     /// `{client_ip}`: the client's address, as the PROXY protocol or trusted proxies report it.
-    ClientIp,
+    ClientIp = "client_ip",
     /// `{client_port}`: the client's port.
-    ClientPort,
+    ClientPort = "client_port",
     /// `{host}`: the host of the request, without port.
-    Host,
+    Host = "host",
     /// `{path}`: the path, without query.
-    Path,
+    Path = "path",
     /// `{uri}`: path and query as the client sent them.
-    Uri,
+    Uri = "uri",
     /// `{query}`: the query without its question mark.
-    Query,
+    Query = "query",
     /// `{method}`: the method.
-    Method,
+    Method = "method",
     /// `{proto}`: `http` or `https`, as the client speaks.
-    Proto,
+    Proto = "proto",
     /// `{request_id}`: the request's id.
-    RequestId,
+    RequestId = "request_id",
     /// `{server_ip}`: the local address the client connected to.
-    ServerIp,
+    ServerIp = "server_ip",
     /// `{server_port}`: the local port the client connected to.
-    ServerPort,
+    ServerPort = "server_port",
     /// `{sni}`: the server name of the TLS handshake.
-    Sni,
+    Sni = "sni",
     /// `{tls_version}`: `TLSv1.3`, or empty without TLS.
-    TlsVersion,
+    TlsVersion = "tls_version",
     /// `{tls_cipher}`: the cipher suite, or empty without TLS.
-    TlsCipher,
+    TlsCipher = "tls_cipher",
     /// `{client_cert_subject}`: the subject of the client's verified certificate, or empty.
-    ClientCertSubject,
+    ClientCertSubject = "client_cert_subject",
     /// `{virtual}`: the name of the virtual.
-    Virtual,
+    Virtual = "virtual",
 }
 
 /// A file that existed when the configuration was read. Absolute, or relative to the working directory if the

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use addr::{Prefix, PrefixSet};
 
+use crate::check;
 use crate::config::{Monitor, Pool, TlsProfile, Virtual};
+use crate::node::Node;
+use crate::setting::{Context, Setting, in_range};
 use crate::{AddressListName, Bytes, FilePath, Name, Secret};
 
 config! {
@@ -44,20 +47,26 @@ impl Config {
     /// The addresses that `entries` mean, lists looked up.
     #[must_use]
     pub fn prefix_set(&self, entries: &[AddressEntry]) -> PrefixSet {
-        let prefixes = entries.iter().flat_map(|entry| match entry {
-            AddressEntry::Prefix(prefix) => std::slice::from_ref(prefix),
-            AddressEntry::List(name) => self
-                .address_lists
-                .get(&**name)
-                .map_or(&[][..], |list| &list.prefixes),
-        });
-        prefixes.collect()
+        let mut prefixes: Vec<Prefix> = Vec::new();
+        for entry in entries {
+            match entry {
+                AddressEntry::Prefix(prefix) => prefixes.push(*prefix),
+                AddressEntry::List(name) => {
+                    let list = self.address_lists.get(name.as_str());
+                    prefixes.extend(
+                        list.into_iter()
+                            .flat_map(|list| list.prefixes.iter().chain(&list.feed)),
+                    );
+                }
+            }
+        }
+        prefixes.into_iter().collect()
     }
 }
 
 config! {
     /// How many worker threads serve traffic.
-    pub enum Workers {
+    pub enum Workers short("a number", short_count) {
         /// One a core that the process may use.
         Auto = "auto",
         /// This many.
@@ -67,7 +76,7 @@ config! {
 
 config! {
     /// The admin interface: API, metrics, and what `headgate status` asks.
-    pub struct Admin {
+    pub struct Admin check(check::admin) {
         /// A Unix socket, made with mode 0600.
         pub socket: Option<std::path::PathBuf> = None,
         /// A TCP address. Needs `token_file`, unless it is a loopback address and `insecure_no_token` is true.
@@ -121,7 +130,7 @@ config! {
 
 config! {
     /// An access log.
-    pub struct AccessLog {
+    pub struct AccessLog short("a format: `off`, `text` or `json`", short_access_log) {
         /// The form of a line.
         pub format: AccessFormat = AccessFormat::Text,
         /// Where lines go.
@@ -176,7 +185,7 @@ config! {
 
 config! {
     /// How many file descriptors the process asks for.
-    pub enum FileDescriptors {
+    pub enum FileDescriptors short("a number", short_descriptors) {
         /// What the limit on connections needs.
         Auto = "auto",
         /// This many.
@@ -184,22 +193,50 @@ config! {
     }
 }
 
-config! {
-    /// A list of addresses.
-    pub struct AddressList {
-        /// Prefixes and addresses that stand in the configuration, and those of `file`.
-        pub prefixes: Vec<Prefix> = Vec::new(),
-        /// A file of them: one a line, `#` starts a comment.
-        pub file: Option<FilePath> = None,
-    }
+/// A list of addresses.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct AddressList {
+    /// Prefixes and addresses that stand in the configuration.
+    pub prefixes: Vec<Prefix>,
+    /// A file of more.
+    pub file: Option<FilePath>,
+    /// What stood in `file` when the configuration was read.
+    pub feed: Vec<Prefix>,
 }
 
 config! {
     /// An entry where addresses are asked for.
-    pub enum AddressEntry {
+    pub enum AddressEntry short("a prefix or the name of an address list", short_address) {
         /// A prefix or address.
         Prefix(Prefix) = "prefix",
         /// The name of an address list.
         List(AddressListName) = "list",
     }
+}
+
+fn short_count(node: &Node, cx: &mut Context<'_>) -> Option<Workers> {
+    cx.text(node, "`auto` or a number")?;
+    in_range(usize::decode(node, cx)?, node, 1.0, 1024.0, cx).map(Workers::Count)
+}
+
+fn short_descriptors(node: &Node, cx: &mut Context<'_>) -> Option<FileDescriptors> {
+    cx.text(node, "`auto` or a number")?;
+    in_range(u64::decode(node, cx)?, node, 64.0, 1e9, cx).map(FileDescriptors::Count)
+}
+
+fn short_access_log(node: &Node, cx: &mut Context<'_>) -> Option<AccessLog> {
+    let format = AccessFormat::decode(node, cx)?;
+    Some(AccessLog {
+        format,
+        ..AccessLog::default()
+    })
+}
+
+fn short_address(node: &Node, cx: &mut Context<'_>) -> Option<AddressEntry> {
+    let text = cx.text(node, "a prefix, an address or the name of an address list")?;
+    let numeric = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if numeric || text.contains([':', '/']) {
+        return Prefix::decode(node, cx).map(AddressEntry::Prefix);
+    }
+    AddressListName::decode(node, cx).map(AddressEntry::List)
 }

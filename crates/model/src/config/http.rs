@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::check;
+use crate::node::Node;
+use crate::setting::Context;
 use crate::{Content, FieldName, FieldValue, HostPattern, PoolName, Template};
 
 /// A route: which requests it is for and what happens to them.
@@ -28,7 +31,7 @@ pub enum Action {
 
 config! {
     /// Which requests a route is for: those for which everything given is true.
-    pub struct Match {
+    pub struct Match check(check::matching) {
         /// One of these hosts: `a.example`, `*.b.example`, `*`.
         pub host: Vec<HostPattern> = Vec::new(),
         /// One of these paths.
@@ -42,7 +45,7 @@ config! {
 
 config! {
     /// Which paths. The path is compared as it was sent, without its query.
-    pub enum PathMatch {
+    pub enum PathMatch short("an exact path", short_path) {
         /// This path alone.
         Exact(String) = "exact",
         /// Those that begin so. `/api` does not match `/apis`, but `/api` and `/api/x`; `/api/` does not match `/api`.
@@ -78,7 +81,7 @@ config! {
 
 config! {
     /// An answer that sends the client elsewhere.
-    pub struct Redirect {
+    pub struct Redirect check(check::redirect) {
         /// Where: may have places such as `{host}` and `{uri}`.
         pub to: Template,
         /// The status: 301, 302, 303, 307 or 308.
@@ -104,7 +107,7 @@ config! {
 
 config! {
     /// The fields of a virtual's requests and responses.
-    pub struct HeaderPolicy {
+    pub struct HeaderPolicy check(check::header_policy) {
         /// Fields that tell members about the client.
         pub forwarded: Forwarded = Forwarded::default(),
         /// Edits of requests on their way to members.
@@ -116,7 +119,7 @@ config! {
 
 config! {
     /// Edits of fields.
-    pub struct HeaderEdits {
+    pub struct HeaderEdits check(check::header_edits) {
         /// Edits of requests on their way to members.
         pub request: Vec<HeaderEdit> = Vec::new(),
         /// Edits of responses on their way to clients.
@@ -186,4 +189,12 @@ config! {
         /// What stands there instead.
         pub to: Template,
     }
+}
+
+fn short_path(node: &Node, cx: &mut Context<'_>) -> Option<PathMatch> {
+    let path = cx.text(
+        node,
+        "a path, or one of `exact`, `prefix`, `suffix` with one",
+    )?;
+    Some(PathMatch::Exact(path.to_owned()))
 }

@@ -4,6 +4,7 @@ mod global;
 mod http;
 mod monitor;
 mod pool;
+pub(crate) mod raw;
 mod tls;
 mod virtuals;
 

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use crate::check;
 use crate::config::ClientTls;
+use crate::node::Node;
+use crate::setting::{Context, Setting, in_range, unknown_word};
 use crate::{FieldName, MemberAddress, MonitorName, Name, Percent};
 
 config! {
     /// A group of members that serve the same.
-    pub struct Pool {
+    pub struct Pool check(check::pool) {
         /// How a member is chosen.
         pub balance: Balance = Balance::RoundRobin,
         /// Monitors that every member must pass. Without any, a member is taken to work.
@@ -91,7 +94,7 @@ config! {
 
 config! {
     /// A member of a pool.
-    pub struct Member {
+    pub struct Member short("an address with a port", short_member) {
         /// Where it is reached: an address or a host name, with a port.
         pub address: MemberAddress,
         /// Its name in logs, metrics and the API. Without it, the address.
@@ -113,6 +116,21 @@ config! {
 }
 
 impl Member {
+    /// The member at `address`, with defaults.
+    #[must_use]
+    pub fn new(address: MemberAddress) -> Self {
+        Self {
+            address,
+            name: None,
+            weight: 1,
+            backup: false,
+            connections: 0,
+            resolve: Resolve::default(),
+            state: MemberState::Enabled,
+            monitors: None,
+        }
+    }
+
     /// The name: the one given, or else the address.
     #[must_use]
     pub fn label(&self) -> Name {
@@ -183,7 +201,7 @@ config! {
 
 config! {
     /// A failure that can be tried again.
-    pub enum RetryOn {
+    pub enum RetryOn short("a status from 400 to 599", short_retry) {
         /// No connection, no TLS, or not in time.
         ConnectFailure = "connect-failure",
         /// The member closed the connection before a byte of the response.
@@ -254,4 +272,23 @@ config! {
         /// The binary form.
         V2 = "v2",
     }
+}
+
+fn short_member(node: &Node, cx: &mut Context<'_>) -> Option<Member> {
+    MemberAddress::decode(node, cx).map(Member::new)
+}
+
+fn short_retry(node: &Node, cx: &mut Context<'_>) -> Option<RetryOn> {
+    if node
+        .scalar()
+        .is_some_and(|text| text.bytes().all(|b| b.is_ascii_digit()))
+    {
+        return in_range(u16::decode(node, cx)?, node, 400.0, 599.0, cx).map(RetryOn::Status);
+    }
+    unknown_word(
+        node,
+        "RetryCondition",
+        &["connect-failure", "reset", "response-timeout", "status"],
+        cx,
+    )
 }

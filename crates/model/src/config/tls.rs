@@ -1,10 +1,13 @@
 //! TLS: profiles towards clients, settings towards members and monitors' targets.
 
 use crate::FilePath;
+use crate::check;
+use crate::node::Node;
+use crate::setting::{Context, Setting};
 
 config! {
     /// Settings of TLS towards clients.
-    pub struct TlsProfile {
+    pub struct TlsProfile check(check::tls_profile) {
         /// Certificates, chosen by server name; the first is for clients that name none or another.
         pub certificates: Vec<Certificate>,
         /// The oldest version that is spoken.
@@ -115,7 +118,7 @@ config! {
 
 config! {
     /// Settings of TLS where Headgate is the client: towards members and monitors' targets.
-    pub struct ClientTls {
+    pub struct ClientTls check(check::client_tls) {
         /// Whether the certificate is verified. Without that, anyone on the way can read and change what passes.
         pub verify: bool = true,
         /// The authorities that may have signed it.
@@ -137,7 +140,7 @@ config! {
 
 config! {
     /// Authorities that are trusted.
-    pub enum TrustRoots {
+    pub enum TrustRoots short("a file", short_roots) {
         /// Those of the operating system.
         System = "system",
         /// Those of a file, PEM.
@@ -147,7 +150,7 @@ config! {
 
 config! {
     /// The server name that is sent in a handshake.
-    pub enum Sni {
+    pub enum Sni short("a host name", short_sni) {
         /// `server_name`, or the member's host name, or none where it has only an address.
         Auto = "auto",
         /// None.
@@ -155,4 +158,29 @@ config! {
         /// This one.
         Name(String) = "name",
     }
+}
+
+impl Suite {
+    /// The version of TLS that the suite belongs to.
+    #[must_use]
+    pub fn version(self) -> TlsVersion {
+        match self {
+            Self::Tls13Aes256Gcm | Self::Tls13Aes128Gcm | Self::Tls13Chacha20 => TlsVersion::V1_3,
+            _ => TlsVersion::V1_2,
+        }
+    }
+}
+
+fn short_roots(node: &Node, cx: &mut Context<'_>) -> Option<TrustRoots> {
+    cx.text(node, "`system` or a file")?;
+    FilePath::decode(node, cx).map(TrustRoots::File)
+}
+
+fn short_sni(node: &Node, cx: &mut Context<'_>) -> Option<Sni> {
+    let text = cx.text(node, "`auto`, `off` or a host name")?;
+    let name = crate::decode_text::host_name(text);
+    if name.is_none() {
+        cx.bad_value(node, "a host name");
+    }
+    name.map(Sni::Name)
 }

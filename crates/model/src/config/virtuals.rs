@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::check;
 use crate::config::{AccessLog, AddressEntry, HeaderPolicy, Route};
+use crate::node::Node;
+use crate::setting::{Context, Setting};
 use crate::{Bytes, HostPattern, PoolName, TlsProfileName};
 
 config! {
     /// A service: where clients connect and what happens to them.
-    pub struct Virtual {
+    pub struct Virtual check(check::virtual_server) {
         /// Addresses with ports that clients connect to.
         pub listen: Vec<SocketAddr>,
         /// What is spoken there.
@@ -142,10 +145,14 @@ config! {
 
 config! {
     /// The access log of a virtual.
-    pub enum VirtualAccessLog {
+    pub enum VirtualAccessLog short("an access log", short_access) {
         /// That of the process.
         Inherit = "inherit",
         /// Its own.
         Own(AccessLog) = "own",
     }
+}
+
+fn short_access(node: &Node, cx: &mut Context<'_>) -> Option<VirtualAccessLog> {
+    AccessLog::decode(node, cx).map(VirtualAccessLog::Own)
 }
