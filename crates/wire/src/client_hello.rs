@@ -108,8 +108,11 @@ const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 
+/// A record's payload, and what follows it.
+type Split<'b> = (&'b [u8], &'b [u8]);
+
 /// The payload of the first record, once it is all there, and what follows.
-fn record(buf: &[u8]) -> Result<Option<(&[u8], &[u8])>, HelloError> {
+fn record(buf: &[u8]) -> Result<Option<Split<'_>>, HelloError> {
     match *buf {
         [kind, ..] if kind != HANDSHAKE => return Err(HelloError::NotTls),
         [_, major, ..] if major != 3 => return Err(HelloError::NotTls),

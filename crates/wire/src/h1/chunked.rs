@@ -202,6 +202,9 @@ impl ChunkedDecoder {
                 },
             ));
         }
+        if self.state == State::Done {
+            return Ok((0, Piece::End));
+        }
         for (i, &b) in buf.iter().enumerate() {
             self.byte(b)?;
             match self.state {
@@ -210,12 +213,7 @@ impl ChunkedDecoder {
                 _ => {}
             }
         }
-        let piece = if self.state == State::Done {
-            Piece::End
-        } else {
-            Piece::Framing
-        };
-        Ok((buf.len(), piece))
+        Ok((buf.len(), Piece::Framing))
     }
 
     /// Bytes of content still to come of the chunk whose size was read; 0 between chunks.
@@ -407,4 +405,89 @@ fn is_forbidden(name: &[u8]) -> bool {
             | Known::RetryAfter
             | Known::MaxForwards
     ) || name.eq_ignore_ascii_case(b"content-range")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_may_go_another_way() {
+        let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
+        assert_eq!(decoder.data_left(), 0);
+        assert_eq!(
+            decoder.next(b"ffffffffffffffff\r\nabc"),
+            Ok((18, Piece::Framing))
+        );
+        assert_eq!(decoder.data_left(), u64::MAX);
+        assert_eq!(decoder.next(b"abc"), Ok((3, Piece::Data)));
+        decoder.skip(u64::MAX - 4);
+        assert_eq!(decoder.data_left(), 1);
+        assert_eq!(decoder.next(b"d\r\n0\r\n\r\nGET"), Ok((1, Piece::Data)));
+        assert_eq!(decoder.next(b"\r\n0\r\n\r\nGET"), Ok((7, Piece::End)));
+        assert!(decoder.is_done());
+        assert_eq!(decoder.next(b"GET"), Ok((0, Piece::End)));
+    }
+
+    #[test]
+    fn an_empty_buffer_changes_nothing() {
+        let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
+        assert_eq!(decoder.next(b""), Ok((0, Piece::Framing)));
+        assert_eq!(
+            decoder.advance(b""),
+            Ok(Advance {
+                consumed: 0,
+                done: false
+            })
+        );
+        assert_eq!(
+            decoder.advance(b"2\r\n"),
+            Ok(Advance {
+                consumed: 3,
+                done: false
+            })
+        );
+        assert_eq!(decoder.next(b""), Ok((0, Piece::Framing)));
+        assert_eq!(decoder.data_left(), 2);
+    }
+
+    #[test]
+    fn what_follows_the_body_is_not_touched() {
+        let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
+        assert_eq!(
+            decoder.advance(b"0\r\n\r\nGET /"),
+            Ok(Advance {
+                consumed: 5,
+                done: true
+            })
+        );
+        assert_eq!(
+            decoder.advance(b"GET /"),
+            Ok(Advance {
+                consumed: 0,
+                done: true
+            })
+        );
+    }
+
+    #[test]
+    fn names_that_only_begin_like_forbidden_ones_pass() {
+        for (name, forbidden) in [
+            ("Content-Length", true),
+            ("Content-Lengths", false),
+            ("proxy-authorization", true),
+            ("proxy-authorization-but-longer", false),
+            ("HOST", true),
+            ("Hosts", false),
+            ("content-range", true),
+        ] {
+            let body = format!("0\r\n{name}: x\r\n\r\n");
+            let outcome = ChunkedDecoder::new(ChunkLimits::default()).advance(body.as_bytes());
+            assert_eq!(
+                outcome.err(),
+                forbidden.then_some(ChunkError::ForbiddenTrailer),
+                "{name}"
+            );
+        }
+    }
 }

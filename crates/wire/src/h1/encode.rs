@@ -228,3 +228,140 @@ fn is_listed(buf: &[u8], fields: &[Field], field: &Field) -> bool {
         .flat_map(|connection| meaning::list(connection.value.of(buf)))
         .any(|option| option.eq_ignore_ascii_case(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::{HeadLimits, Progress};
+
+    fn request(text: &str, drop: impl Fn(Known, &[u8]) -> bool) -> String {
+        let limits = HeadLimits {
+            connect: true,
+            ..HeadLimits::default()
+        };
+        let mut head = RequestHead::default();
+        assert_eq!(
+            head.parse(text.as_bytes(), &limits),
+            Ok(Progress::Complete),
+            "{text:?}"
+        );
+        let mut out = Vec::new();
+        write_request(&mut out, text.as_bytes(), &head, drop);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn response(text: &str, drop: impl Fn(Known, &[u8]) -> bool) -> String {
+        let mut head = ResponseHead::default();
+        let progress = head.parse(text.as_bytes(), &HeadLimits::default(), Method::Get);
+        assert_eq!(progress, Ok(Progress::Complete), "{text:?}");
+        let mut out = Vec::new();
+        write_response(&mut out, text.as_bytes(), &head, drop);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn fields_of_the_connection_stay_behind() {
+        let written = request(
+            "GET /a?b HTTP/1.1\r\nConnection: keep-alive, X-Hop ,x-other\r\nhost: h\r\nKeep-Alive: 5\r\nx-HOP: 1\r\n\
+             TE: trailers\r\nA:  b \r\nUpgrade: x\r\nX-Other: 2\r\nProxy-Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n",
+            |_, _| false,
+        );
+        assert_eq!(
+            written,
+            "GET /a?b HTTP/1.1\r\nhost: h\r\nA:  b \r\nTransfer-Encoding: chunked\r\n"
+        );
+    }
+
+    #[test]
+    fn the_caller_drops_by_known_and_by_unknown_name() {
+        let written = request(
+            "POST / HTTP/1.1\r\nX-Forwarded-For: spoofed\r\nHost: h\r\nX-Secret: 1\r\nX-Forwarded-For: again\r\nContent-Length: 1\r\n\r\n",
+            |known, name| known == Known::XForwardedFor || name.eq_ignore_ascii_case(b"x-secret"),
+        );
+        assert_eq!(
+            written,
+            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n"
+        );
+    }
+
+    #[test]
+    fn an_absolute_target_becomes_a_path_and_a_host() {
+        for (target, method, line) in [
+            ("http://h:81/a?b", "GET", "/a?b"),
+            ("http://h:81?b", "GET", "/?b"),
+            ("http://h:81", "GET", "/"),
+            ("http://h:81", "OPTIONS", "*"),
+            ("https://h:81/", "OPTIONS", "/"),
+        ] {
+            let written = request(
+                &format!("{method} {target} HTTP/1.1\r\nA: b\r\nHost: H:81\r\nC: d\r\n\r\n"),
+                |_, _| false,
+            );
+            assert_eq!(
+                written,
+                format!("{method} {line} HTTP/1.1\r\nHost: h:81\r\nA: b\r\nC: d\r\n"),
+                "{method} {target}"
+            );
+        }
+    }
+
+    #[test]
+    fn heads_without_fields_and_without_any_that_stay() {
+        assert_eq!(
+            request("GET / HTTP/1.0\r\n\r\n", |_, _| false),
+            "GET / HTTP/1.1\r\n"
+        );
+        assert_eq!(
+            request("\r\nGET / HTTP/1.0\r\nConnection: close\r\n\r\n", |_, _| {
+                false
+            }),
+            "GET / HTTP/1.1\r\n"
+        );
+        assert_eq!(
+            request("CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\n\r\n", |_, _| false),
+            "CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\n"
+        );
+    }
+
+    #[test]
+    fn a_response_keeps_its_status_reason_and_body() {
+        assert_eq!(
+            response(
+                "HTTP/1.0 404 Not here\r\nConnection: close\r\nContent-Length: 3\r\nServer: s\r\n\r\n",
+                |known, _| known == Known::Server
+            ),
+            "HTTP/1.1 404 Not here\r\nContent-Length: 3\r\n"
+        );
+        assert_eq!(
+            response(
+                "HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\n",
+                |known, _| known == Known::TransferEncoding
+            ),
+            "HTTP/1.1 200 \r\n"
+        );
+        assert_eq!(
+            response(
+                "HTTP/1.1 204 \r\nContent-Length: 0\r\nA: b\r\n\r\n",
+                |_, _| false
+            ),
+            "HTTP/1.1 204 \r\nA: b\r\n"
+        );
+    }
+
+    #[test]
+    fn our_own_responses_are_whole() {
+        let mut out = Vec::new();
+        write_status_line(&mut out, 431);
+        push_field(&mut out, "Content-Length", b"0");
+        finish(&mut out);
+        assert_eq!(
+            out,
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n\r\n"
+        );
+        let mut head = ResponseHead::default();
+        assert_eq!(
+            head.parse(&out, &HeadLimits::default(), Method::Get),
+            Ok(Progress::Complete)
+        );
+    }
+}

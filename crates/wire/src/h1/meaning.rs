@@ -96,7 +96,7 @@ pub(super) fn request(head: &mut RequestHead, buf: &[u8]) -> Result<(), HeadErro
                 Known::Upgrade => upgrade = upgrade.or(Some(field.value)),
                 Known::Expect if head.version == Version::Http10 => {}
                 Known::Expect if value.eq_ignore_ascii_case(b"100-continue") => {
-                    head.expect_continue = true
+                    head.expect_continue = true;
                 }
                 Known::Expect => return Err(HeadError::UnsupportedExpectation),
                 _ => body.read(field, value)?,
@@ -275,4 +275,248 @@ fn decimal(digits: &[u8]) -> Option<u64> {
         let digit = b.is_ascii_digit().then(|| u64::from(b - b'0'))?;
         n.checked_mul(10)?.checked_add(digit)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::Progress;
+
+    fn request(text: &str) -> RequestHead {
+        let mut head = RequestHead::default();
+        let limits = HeadLimits {
+            connect: true,
+            ..HeadLimits::default()
+        };
+        assert_eq!(
+            head.parse(text.as_bytes(), &limits),
+            Ok(Progress::Complete),
+            "{text:?}"
+        );
+        head
+    }
+
+    fn response(text: &str, request: Method) -> Result<ResponseHead, HeadError> {
+        let mut head = ResponseHead::default();
+        let progress = head.parse(text.as_bytes(), &HeadLimits::default(), request)?;
+        assert_eq!(progress, Progress::Complete, "{text:?}");
+        Ok(head)
+    }
+
+    #[test]
+    fn targets_are_taken_apart() {
+        for (line, form, authority, path, query) in [
+            ("GET / ", TargetForm::Origin, "h", "/", None),
+            ("GET /a?b?c ", TargetForm::Origin, "h", "/a", Some("b?c")),
+            ("GET //x/y? ", TargetForm::Origin, "h", "//x/y", Some("")),
+            ("GET http://H ", TargetForm::Absolute, "H", "/", None),
+            (
+                "GET HTTPS://h:443?q ",
+                TargetForm::Absolute,
+                "h:443",
+                "/",
+                Some("q"),
+            ),
+            (
+                "GET http://h/a/?q ",
+                TargetForm::Absolute,
+                "h",
+                "/a/",
+                Some("q"),
+            ),
+            ("OPTIONS * ", TargetForm::Asterisk, "h", "*", None),
+        ] {
+            let text = format!("{line}HTTP/1.1\r\nHost: h\r\n\r\n");
+            let head = request(&text);
+            let buf = text.as_bytes();
+            assert_eq!(head.form, form, "{line}");
+            assert_eq!(head.authority.of(buf), authority.as_bytes(), "{line}");
+            assert_eq!(head.path_only(buf), path.as_bytes(), "{line}");
+            assert_eq!(head.query(buf), query.map(str::as_bytes), "{line}");
+        }
+        let text = "CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n";
+        let head = request(text);
+        assert_eq!(
+            (head.form, head.authority.of(text.as_bytes())),
+            (TargetForm::Authority, &b"h:443"[..])
+        );
+        for bad in [
+            "CONNECT h HTTP/1.1\r\n",
+            "CONNECT /x HTTP/1.1\r\n",
+            "CONNECT h: HTTP/1.1\r\n",
+            "CONNECT u@h:1 HTTP/1.1\r\n",
+        ] {
+            let limits = HeadLimits {
+                connect: true,
+                ..HeadLimits::default()
+            };
+            assert!(
+                RequestHead::default()
+                    .parse(bad.as_bytes(), &limits)
+                    .is_err(),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_connection_lives_on_where_both_sides_say_so() {
+        for (version, connection, keep_alive) in [
+            ("1.1", "", true),
+            ("1.1", "Connection: close\r\n", false),
+            ("1.1", "Connection: CLOSE\r\n", false),
+            ("1.1", "Connection: x, close\r\n", false),
+            ("1.1", "Connection: x\r\nConnection: close\r\n", false),
+            ("1.1", "Connection: keep-alive, close\r\n", false),
+            ("1.1", "Connection: closed\r\n", true),
+            ("1.0", "", false),
+            ("1.0", "Connection: keep-alive\r\n", true),
+            ("1.0", "Connection: Keep-Alive, close\r\n", false),
+            ("1.0", "Proxy-Connection: keep-alive\r\n", false),
+        ] {
+            let text = format!("GET / HTTP/{version}\r\nHost: h\r\n{connection}\r\n");
+            assert_eq!(request(&text).keep_alive, keep_alive, "{text:?}");
+            let text = format!("HTTP/{version} 200 OK\r\nContent-Length: 0\r\n{connection}\r\n");
+            assert_eq!(
+                response(&text, Method::Get).unwrap().keep_alive,
+                keep_alive,
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_upgrade_counts_only_when_connection_names_it() {
+        for (version, fields, upgrade) in [
+            (
+                "1.1",
+                "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+                Some("websocket"),
+            ),
+            (
+                "1.1",
+                "Upgrade: websocket\r\nConnection: keep-alive, upgrade\r\n",
+                Some("websocket"),
+            ),
+            ("1.1", "Upgrade: websocket\r\n", None),
+            ("1.1", "Connection: upgrade\r\n", None),
+            ("1.1", "Connection: upgrade\r\nUpgrade:\r\n", None),
+            ("1.0", "Connection: upgrade\r\nUpgrade: websocket\r\n", None),
+        ] {
+            let text = format!("GET / HTTP/{version}\r\nHost: h\r\n{fields}\r\n");
+            assert_eq!(
+                request(&text).upgrade.map(|u| u.of(text.as_bytes())),
+                upgrade.map(str::as_bytes),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_response_ends_as_request_and_status_say() {
+        let length = "Content-Length: 5\r\n";
+        let chunked = "Transfer-Encoding: chunked\r\n";
+        for (status, fields, method, framing) in [
+            (200, length, Method::Get, Ok(Framing::Length(5))),
+            (200, chunked, Method::Get, Ok(Framing::Chunked)),
+            (200, "", Method::Get, Ok(Framing::UntilClose)),
+            (200, length, Method::Head, Ok(Framing::None)),
+            (200, chunked, Method::Head, Ok(Framing::None)),
+            (200, "", Method::Head, Ok(Framing::None)),
+            (304, length, Method::Get, Ok(Framing::None)),
+            (304, chunked, Method::Get, Ok(Framing::None)),
+            (204, "", Method::Get, Ok(Framing::None)),
+            (204, "Content-Length: 0\r\n", Method::Get, Ok(Framing::None)),
+            (204, length, Method::Get, Err(HeadError::BodyForbidden)),
+            (204, chunked, Method::Get, Err(HeadError::BodyForbidden)),
+            (100, "", Method::Post, Ok(Framing::None)),
+            (103, length, Method::Get, Err(HeadError::BodyForbidden)),
+            (200, length, Method::Connect, Ok(Framing::None)),
+            (407, length, Method::Connect, Ok(Framing::Length(5))),
+            (
+                200,
+                "Content-Length: 5\r\nContent-Length: 5\r\n",
+                Method::Get,
+                Err(HeadError::RepeatedLength),
+            ),
+            (
+                200,
+                "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+                Method::Get,
+                Err(HeadError::LengthWithTransferEncoding),
+            ),
+            (
+                200,
+                "Transfer-Encoding: gzip, chunked\r\n",
+                Method::Get,
+                Err(HeadError::UnsupportedCoding),
+            ),
+        ] {
+            let text = format!("HTTP/1.1 {status} x\r\n{fields}\r\n");
+            assert_eq!(
+                response(&text, method).map(|head| head.framing),
+                framing,
+                "{text:?} to {method:?}"
+            );
+        }
+        let text = "HTTP/1.0 200 x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(
+            response(text, Method::Get).err(),
+            Some(HeadError::TransferEncodingInHttp10)
+        );
+    }
+
+    #[test]
+    fn a_response_without_length_ends_the_connection() {
+        assert!(
+            !response("HTTP/1.1 200 OK\r\n\r\n", Method::Get)
+                .unwrap()
+                .keep_alive
+        );
+        assert!(
+            response("HTTP/1.1 304 Not Modified\r\n\r\n", Method::Get)
+                .unwrap()
+                .keep_alive
+        );
+    }
+
+    #[test]
+    fn status_lines_that_bend_the_grammar_are_refused() {
+        for (line, error) in [
+            ("HTTP/1.1 99 x\r\n", HeadError::BadStatus),
+            ("HTTP/1.1 099 x\r\n", HeadError::BadStatus),
+            ("HTTP/1.1 2000 x\r\n", HeadError::BadStatusLine),
+            ("HTTP/1.1  200 x\r\n", HeadError::BadStatus),
+            ("HTTP/1.1\t200 x\r\n", HeadError::BadStatusLine),
+            ("HTTP/1.1 200\tx\r\n", HeadError::BadStatusLine),
+            ("HTTP/1.1 200 x\n", HeadError::BareLf),
+            ("HTTP/1.1 200\n", HeadError::BareLf),
+            ("HTTP/1.1 200 \0\r\n", HeadError::Nul),
+            ("HTTP/1.1 200 \x1b\r\n", HeadError::ControlInValue),
+            ("HTTP/2.0 200 x\r\n", HeadError::UnsupportedVersion),
+            ("ICY 200 OK\r\n", HeadError::BadVersion),
+            ("HTTP/1.1 200 x\r\n A: b\r\n", HeadError::LeadingSpace),
+        ] {
+            assert_eq!(
+                response(&format!("{line}\r\n"), Method::Get).err(),
+                Some(error),
+                "{line:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_switch_of_protocols_names_the_protocol() {
+        let text = "HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+        assert_eq!(
+            response(text, Method::Get)
+                .unwrap()
+                .upgrade
+                .map(|u| u.of(text.as_bytes())),
+            Some(&b"websocket"[..])
+        );
+        let text =
+            "HTTP/1.1 200 x\r\nConnection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(response(text, Method::Get).unwrap().upgrade, None);
+    }
 }
