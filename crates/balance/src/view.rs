@@ -185,7 +185,7 @@ impl View {
         for _ in 0..PATIENCE {
             let (before, after) = self.entries.split_at(start);
             let mut best: Option<(&Entry, u64)> = None;
-            for entry in after.iter().chain(before) {
+            for entry in [after, before].into_iter().flatten() {
                 if ask.excludes(entry.id) {
                     continue;
                 }
@@ -197,6 +197,9 @@ impl View {
                     active * u64::from(best.weight) < load * u64::from(entry.weight)
                 }) {
                     best = Some((entry, active));
+                    if active == 0 {
+                        break;
+                    }
                 }
             }
             let Some((entry, _)) = best else { break };
