@@ -1,6 +1,8 @@
 //! The table of `testdata/framing.txt`: requests that two parties might frame differently, each with its one outcome,
 //! whether its bytes come at once or one by one.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use wire::h1::{ChunkLimits, ChunkedDecoder, Framing, HeadLimits, Progress, RequestHead};
 
 const TABLE: &str = include_str!("../testdata/framing.txt");
