@@ -47,6 +47,33 @@ pub(crate) fn listeners(root: &Node, cx: &mut Context<'_>) {
     }
 }
 
+/// An HTTP virtual's TLS profile offers no protocol but the one it speaks.
+pub(crate) fn offered_protocols(root: &Node, cx: &mut Context<'_>) {
+    for (_, server) in root.get("virtuals").map_or(&[][..], Node::entries) {
+        let http = server
+            .get("protocol")
+            .and_then(Node::scalar)
+            .is_none_or(|protocol| protocol == "http");
+        let Some(tls) = server.get("tls").filter(|_| http) else {
+            continue;
+        };
+        let profile = tls
+            .scalar()
+            .and_then(|name| root.get("tls_profiles")?.get(name));
+        let alpn = profile
+            .and_then(|profile| profile.get("alpn"))
+            .filter(|alpn| !alpn.is_null());
+        let offered = alpn.map_or(&[][..], Node::items);
+        if offered
+            .iter()
+            .any(|protocol| !matches!(protocol.scalar(), Some("http/1.1" | "http/1.0")))
+        {
+            let what = "the `alpn` of this profile offers more than http/1.1, which is what an HTTP virtual speaks";
+            cx.error(tls.span, ErrorKind::Needs(what));
+        }
+    }
+}
+
 pub(crate) fn admin(admin: &Admin, node: &Node, cx: &mut Context<'_>) -> bool {
     let mut good = Verdict {
         node,
@@ -110,7 +137,7 @@ pub(crate) fn monitor(monitor: &MonitorFields, node: &Node, cx: &mut Context<'_>
     }
     match monitor.kind {
         MonitorType::Tcp | MonitorType::Tls => {
-            good.misplaced("expect", "nothing is read by monitors of this type")
+            good.misplaced("expect", "nothing is read by monitors of this type");
         }
         MonitorType::Http | MonitorType::Https if monitor.expect.text.is_some() => {
             good.needs(

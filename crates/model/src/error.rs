@@ -226,7 +226,7 @@ pub(crate) fn nearest<'a>(
     let scored = candidates
         .into_iter()
         .map(|candidate| (distance(&text, &candidate.to_lowercase()), candidate));
-    let (distance, candidate) = scored.min_by_key(|&(distance, _)| distance)?;
+    let (distance, candidate) = scored.min()?;
     let far = (text.chars().count().max(candidate.chars().count()) / 3).max(1);
     (distance <= far).then(|| candidate.to_owned())
 }
@@ -255,9 +255,7 @@ fn distance(a: &str, b: &str) -> usize {
     for (i, row) in rows.iter_mut().enumerate() {
         row[0] = i;
     }
-    for j in 0..=b.len() {
-        rows[0][j] = j;
-    }
+    rows[0] = (0..=b.len()).collect();
     for i in 1..=a.len() {
         for j in 1..=b.len() {
             let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);

@@ -1,5 +1,6 @@
 //! From files to a configuration: the main file, what it includes, and whether every name that is referred to exists.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::check;
@@ -78,6 +79,7 @@ fn decode(mut root: Node, cx: &mut Context<'_>) -> Option<Config> {
     let config = Config::decode(&root, cx);
     check_references(&root, cx);
     check::listeners(&root, cx);
+    check::offered_protocols(&root, cx);
     config
 }
 
@@ -172,30 +174,32 @@ fn merge(root: &mut Node, key: Key, section: Node, cx: &mut Context<'_>) {
 }
 
 fn check_references(root: &Node, cx: &mut Context<'_>) {
+    let names = |section| -> HashSet<&str> {
+        let entries = root.get(section).map_or(&[][..], Node::entries);
+        entries.iter().map(|(key, _)| key.text.as_str()).collect()
+    };
+    let (pools, monitors) = (names("pools"), names("monitors"));
+    let (tls_profiles, address_lists) = (names("tls_profiles"), names("address_lists"));
     for (kind, name, span) in std::mem::take(&mut cx.references) {
-        let (section, of) = match kind {
-            Kind::Pool => ("pools", "pool"),
-            Kind::Monitor => ("monitors", "monitor"),
-            Kind::TlsProfile => ("tls_profiles", "TLS profile"),
-            Kind::AddressList => ("address_lists", "address list"),
+        let (known, of) = match kind {
+            Kind::Pool => (&pools, "pool"),
+            Kind::Monitor => (&monitors, "monitor"),
+            Kind::TlsProfile => (&tls_profiles, "TLS profile"),
+            Kind::AddressList => (&address_lists, "address list"),
         };
-        let names = || {
-            root.get(section)
-                .map_or(&[][..], Node::entries)
-                .iter()
-                .map(|(key, _)| key.text.as_str())
-        };
-        if !names().any(|known| known == &*name) {
-            let nearest = nearest(&name, names());
-            cx.error(
-                span,
-                ErrorKind::UnknownReference {
-                    of: of.to_owned(),
-                    name: name.to_string(),
-                    nearest,
-                },
-            );
+        if known.contains(name.as_str()) {
+            continue;
         }
+        if cx.is_full() {
+            return;
+        }
+        let nearest = nearest(&name, known.iter().copied());
+        let kind = ErrorKind::UnknownReference {
+            of: of.to_owned(),
+            name: name.to_string(),
+            nearest,
+        };
+        cx.error(span, kind);
     }
 }
 

@@ -6,6 +6,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::MemberAddress;
+
 /// The name of a virtual, pool, member, monitor, TLS profile or address list. Cheap to clone.
 ///
 /// 1 to 128 letters, digits, `.`, `_`, `-`, `:`, `[`, `]` and `/`.
@@ -21,6 +23,11 @@ impl Name {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"._-:[]/".contains(&b));
         fits.then(|| Self(text.into()))
+    }
+
+    /// The name of what has none but its address.
+    pub(crate) fn of_address(address: &MemberAddress) -> Self {
+        Self(address.to_string().into())
     }
 
     /// The text of the name.

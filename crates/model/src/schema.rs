@@ -156,11 +156,12 @@ mod tests {
         fn refs<'a>(json: &'a Json, out: &mut Vec<&'a str>) {
             match json {
                 Json::Object(map) => {
-                    map.iter()
-                        .for_each(|(key, value)| match (key.as_str(), value.as_str()) {
+                    for (key, value) in map {
+                        match (key.as_str(), value.as_str()) {
                             ("$ref", Some(name)) => out.push(name),
                             _ => refs(value, out),
-                        })
+                        }
+                    }
                 }
                 Json::Array(items) => items.iter().for_each(|item| refs(item, out)),
                 _ => {}

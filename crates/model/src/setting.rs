@@ -79,8 +79,13 @@ impl<'a> Context<'a> {
         self.files[file].1.clone()
     }
 
+    /// Whether further errors would not be kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.len() > MAX_ERRORS
+    }
+
     pub(crate) fn error(&mut self, span: Span, kind: ErrorKind) {
-        if self.errors.len() > MAX_ERRORS {
+        if self.is_full() {
             return;
         }
         let kind = if self.errors.len() == MAX_ERRORS {
@@ -355,7 +360,7 @@ pub(crate) fn phrase(name: &str) -> String {
         }
     }
     let known = |word: String| match word.as_str() {
-        "tls" | "http" => word.to_uppercase(),
+        "tls" | "http" | "sni" => word.to_uppercase(),
         "config" => "the configuration".to_owned(),
         _ => word,
     };

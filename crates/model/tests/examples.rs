@@ -100,7 +100,7 @@ fn included_files_add_to_the_main_file() {
         config
             .virtuals
             .keys()
-            .map(|name| name.as_str())
+            .map(model::Name::as_str)
             .collect::<Vec<_>>(),
         ["metrics", "web"]
     );

@@ -215,13 +215,25 @@ config! {
 }
 
 fn short_count(node: &Node, cx: &mut Context<'_>) -> Option<Workers> {
-    cx.text(node, "`auto` or a number")?;
-    in_range(usize::decode(node, cx)?, node, 1.0, 1024.0, cx).map(Workers::Count)
+    let count = auto_or_number(node, cx)?;
+    in_range(count, node, 1.0, 1024.0, cx).map(Workers::Count)
 }
 
 fn short_descriptors(node: &Node, cx: &mut Context<'_>) -> Option<FileDescriptors> {
-    cx.text(node, "`auto` or a number")?;
-    in_range(u64::decode(node, cx)?, node, 64.0, 1e9, cx).map(FileDescriptors::Count)
+    let count = auto_or_number(node, cx)?;
+    in_range(count, node, 64.0, 1e9, cx).map(FileDescriptors::Count)
+}
+
+fn auto_or_number<T: Setting>(node: &Node, cx: &mut Context<'_>) -> Option<T> {
+    const FORM: &str = "`auto` or a whole number";
+    if cx
+        .text(node, FORM)?
+        .starts_with(|c: char| !c.is_ascii_digit())
+    {
+        cx.bad_value(node, FORM);
+        return None;
+    }
+    T::decode(node, cx)
 }
 
 fn short_access_log(node: &Node, cx: &mut Context<'_>) -> Option<AccessLog> {

@@ -134,10 +134,9 @@ impl Member {
     /// The name: the one given, or else the address.
     #[must_use]
     pub fn label(&self) -> Name {
-        let address = || {
-            Name::new(&self.address.to_string()).expect("addresses are within a name's alphabet")
-        };
-        self.name.clone().unwrap_or_else(address)
+        self.name
+            .clone()
+            .unwrap_or_else(|| Name::of_address(&self.address))
     }
 }
 
