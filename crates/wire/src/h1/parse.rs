@@ -1,7 +1,7 @@
 //! The scan over a head: start line, then field lines, resumable at any byte. What the fields mean is `meaning`'s work.
 
 use super::head::{Field, HeadLimits, Method, Progress, RequestHead, ResponseHead, Span, Version};
-use super::scan::{TARGET, TOKEN, run, until_control};
+use super::scan::{TARGET, TOKEN, run, token_run, until_control};
 use super::{HeadError, Known, meaning};
 
 /// Longest method that is looked at, in bytes.
@@ -292,7 +292,7 @@ fn fields(scan: &mut Scan, fields: &mut Vec<Field>, buf: &[u8], max: usize) -> S
             state = State::Name;
         }
         if state == State::Name {
-            scan.pos += run(&buf[scan.pos..], &TOKEN);
+            scan.pos += token_run(&buf[scan.pos..]);
             let Some(&stop) = buf.get(scan.pos) else {
                 break;
             };

@@ -22,11 +22,37 @@ pub(super) fn run(bytes: &[u8], class: &[bool; 256]) -> usize {
         .unwrap_or(bytes.len())
 }
 
+const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+/// `run` over [`TOKEN`], fast where the token is of letters and hyphens, as names of fields are.
+#[inline]
+pub(super) fn token_run(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        // Sums that set a byte's top bit for what is at least `a`, and for what is above `z`; seven bits never carry.
+        let low = (word | (ONES * 0x20)) & !TOPS;
+        let letter = (low + ONES * (0x80 - b'a' as u64)) & !(low + ONES * (0x7f - b'z' as u64));
+        let hyphen = word ^ (ONES * b'-' as u64);
+        let other = (hyphen & !TOPS) + !TOPS;
+        let found = ((!letter | word) & (other | hyphen)) & TOPS;
+        if found == 0 {
+            at += 8;
+            continue;
+        }
+        at += (found.trailing_zeros() / 8) as usize;
+        if !TOKEN[bytes[at] as usize] {
+            return at;
+        }
+        at += 1;
+    }
+    at + run(&bytes[at..], &TOKEN)
+}
+
 /// The index of the first control byte (below 0x20, or 0x7f), or the length.
 #[inline]
 pub(super) fn until_control(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
-    const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
     let mut at = 0;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
@@ -65,6 +91,12 @@ pub(super) fn same_name(name: &[u8], lower: &[u8]) -> bool {
             diff |= (u64::from_ne_bytes(*a) | FOLD) ^ u64::from_ne_bytes(*b);
         }
         return diff == 0;
+    }
+    if let (Some(a), Some(b)) = (name.last_chunk::<4>(), lower.last_chunk::<4>())
+        && let (Some(c), Some(d)) = (name.first_chunk::<4>(), lower.first_chunk::<4>())
+    {
+        let fold = |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes) | FOLD as u32;
+        return fold(a) == u32::from_ne_bytes(*b) && fold(c) == u32::from_ne_bytes(*d);
     }
     name.iter().zip(lower).all(|(a, b)| a | 0x20 == *b)
 }
@@ -114,6 +146,12 @@ mod tests {
         }
 
         #[test]
+        fn tokens_end_where_a_plain_loop_ends_them(bytes in proptest::collection::vec(
+            prop_oneof![9 => b'a'..=b'z', 3 => b'A'..=b'Z', 1 => Just(b'-'), 1 => any::<u8>()], 0..60)) {
+            prop_assert_eq!(token_run(&bytes), run(&bytes, &TOKEN));
+        }
+
+        #[test]
         fn names_compare_as_ascii_without_case(name in "[A-Za-z0-9!#$%&'*+.^_`|~-]{0,30}", lower in "[a-z0-9-]{0,30}") {
             prop_assert_eq!(same_name(name.as_bytes(), lower.as_bytes()), name.eq_ignore_ascii_case(&lower));
             let upper = lower.to_ascii_uppercase();
@@ -122,13 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn every_control_byte_stops_the_scan_at_every_offset() {
+    fn every_byte_stops_the_scans_it_should_at_every_offset() {
         for b in 0..=255u8 {
             for at in 0..24 {
                 let mut text = [b'a'; 24];
                 text[at] = b;
                 let expected = if b < 0x20 || b == 0x7f { at } else { 24 };
                 assert_eq!(until_control(&text), expected, "byte {b} at {at}");
+                assert_eq!(token_run(&text), run(&text, &TOKEN), "byte {b} at {at}");
             }
         }
     }
