@@ -229,8 +229,8 @@ pub struct RequestHead {
 impl RequestHead {
     /// Parses, or goes on parsing, the head at the front of `buf`.
     ///
-    /// After [`Progress::Partial`] call it again with the same bytes and more after them (the buffer may have moved): no
-    /// byte is looked at twice. After `Complete` or an error the next call begins anew, as does one after
+    /// After [`Progress::Partial`] call it again with the same bytes and more after them (the buffer may have moved): it
+    /// goes on where it stood, so that a head in many pieces costs one pass. After `Complete` or an error the next call begins anew, as does one after
     /// [`RequestHead::clear`]. The outcome does not depend on how the bytes were cut.
     pub fn parse(&mut self, buf: &[u8], limits: &HeadLimits) -> Result<Progress, HeadError> {
         super::parse::request(self, buf, limits)
