@@ -13,8 +13,11 @@ pub mod events;
 mod http;
 mod limit;
 mod listen;
+mod prelude;
 mod resolve;
 mod snapshot;
+#[expect(unsafe_code, reason = "calls to the kernel that no library wraps")]
+mod sys;
 mod tcp;
 mod tunnel;
 mod upstream;

@@ -3,7 +3,7 @@
 //! A worker is a thread with a reactor of its own. How workers start, get their connections and
 //! end is in `engine` and `accept`.
 
-use crate::engine::{Phase, Shared};
+use crate::engine::{Gauge, Phase, Shared};
 use crate::snapshot::Snapshot;
 use crate::upstream::Upstreams;
 use std::cell::{Cell, RefCell};
@@ -20,6 +20,8 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     /// What all workers share.
     pub(crate) shared: Arc<Shared>,
+    /// How many client connections it has.
+    pub(crate) load: Arc<Gauge>,
     /// Idle connections to members.
     pub(crate) upstreams: Upstreams,
     snapshot: RefCell<Arc<Snapshot>>,
@@ -29,10 +31,17 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>, snapshot: Arc<Snapshot>, seed: u64) -> Rc<Self> {
+    pub(crate) fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        load: Arc<Gauge>,
+        snapshot: Arc<Snapshot>,
+        seed: u64,
+    ) -> Rc<Self> {
         Rc::new(Worker {
             index,
             shared,
+            load,
             upstreams: Upstreams::default(),
             snapshot: RefCell::new(snapshot),
             phase: Cell::new(Phase::Running),

@@ -15,6 +15,8 @@ const READ: u8 = 1;
 const WRITE: u8 = 2;
 /// The peer has sent its FIN, or the connection is broken: what is left is read to the end.
 const HUP: u8 = 4;
+/// The connection is broken, or ended in both directions.
+const BROKEN: u8 = 8;
 
 pub(crate) struct Source {
     fd: OwnedFd,
@@ -52,6 +54,20 @@ impl Source {
 
     pub(crate) fn is_hung_up(&self) -> bool {
         self.ready.get() & HUP != 0
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.ready.get() & BROKEN != 0
+    }
+
+    /// Ready when the connection is broken; else the current task is woken by whatever comes in.
+    /// A connection that is not registered is not registered for this.
+    pub(crate) fn poll_broken(&self) -> Poll<()> {
+        if self.is_broken() {
+            return Poll::Ready(());
+        }
+        self.reader.set(CORE.with(|core| core.current.get()));
+        Poll::Pending
     }
 
     pub(crate) fn is_registered(&self) -> bool {
@@ -130,6 +146,9 @@ impl Source {
         }
         if events & (libc::EPOLLRDHUP as u32 | GONE) != 0 {
             ready |= HUP;
+        }
+        if events & GONE != 0 {
+            ready |= BROKEN;
         }
         self.ready.set(ready);
         (reader, writer)

@@ -163,6 +163,18 @@ impl Tcp {
         self.source.is_hung_up()
     }
 
+    /// Whether the connection is broken, or ended by both sides.
+    pub fn is_broken(&self) -> bool {
+        self.source.is_broken()
+    }
+
+    /// Ready when the connection is broken, as far as a registered one is known to be. Else the
+    /// current task is woken by whatever comes in: for a wait on something else that is to end
+    /// when this peer goes.
+    pub fn poll_broken(&self) -> Poll<()> {
+        self.source.poll_broken()
+    }
+
     /// Whether nothing has come in since the last read: no data, no FIN, no error. What an idle
     /// connection must be to be used again. Costs no call; a FIN that is on its way is not seen.
     pub fn is_quiet(&self) -> bool {

@@ -1,0 +1,460 @@
+//! One exchange: a request read, decided, sent to a member or answered here, and its response.
+
+use super::attempt::{self, Job};
+use super::facts::{Facts, Logged};
+use super::reply::{self, Reply};
+use super::request::{self, Left, Read, read_head};
+use super::route::{self, Action, Decision};
+use super::vars::Vars;
+use super::{After, facts};
+use crate::access::{By, Ending, Phase as LogPhase, Record};
+use crate::client::Client;
+use crate::counters::add;
+use crate::engine::Phase;
+use crate::events::{Event, Verdict};
+use crate::worker::Worker;
+use model::{HashKey, Upgrades};
+use reactor::Buf;
+use std::rc::Rc;
+use wire::h1::{self, ChunkError, HeadError, Known, Method, RequestHead, ResponseHead, Version};
+
+/// Heads whose memory serves one exchange after another.
+#[derive(Default)]
+pub(super) struct Heads {
+    pub(super) request: RequestHead,
+    pub(super) response: ResponseHead,
+    /// The configuration by which the last exchange was served.
+    generation: u64,
+}
+
+/// Why an exchange gets an answer of Headgate's own instead of a member's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    /// For counters and logs.
+    pub(super) reason: &'static str,
+    /// For the client.
+    pub(super) text: &'static str,
+    pub(super) ending: Ending,
+}
+
+impl Refusal {
+    pub(super) fn new(status: u16, reason: &'static str) -> Self {
+        let by = if status == 408 { By::ClientTimeout } else { By::Proxy };
+        Refusal {
+            status,
+            reason,
+            text: h1::status_reason(status),
+            ending: Ending::new(by, LogPhase::Request),
+        }
+    }
+
+    pub(super) fn at(mut self, by: By, phase: LogPhase) -> Self {
+        self.ending = Ending::new(by, phase);
+        self
+    }
+}
+
+impl From<HeadError> for Refusal {
+    fn from(error: HeadError) -> Self {
+        Refusal::new(error.status(), error.reason())
+    }
+}
+
+impl From<ChunkError> for Refusal {
+    fn from(error: ChunkError) -> Self {
+        Refusal::new(error.status(), error.reason()).at(By::Proxy, LogPhase::Data)
+    }
+}
+
+/// What became of an exchange that was begun.
+pub(super) enum Outcome {
+    /// Served; `keep` if the client's connection can take the next.
+    Served { keep: bool },
+    /// Served, but part of the request is still on its way: the connection ends slowly.
+    Unread,
+    /// Not served, and nothing of a response has gone out.
+    Refused(Refusal),
+    /// Broken off in the midst: the connection is of no use any more.
+    Broken,
+}
+
+/// Serves the next request of a connection.
+pub(super) async fn exchange(
+    worker: &Rc<Worker>,
+    client: &mut Client,
+    heads: &mut Heads,
+    served: u64,
+    first: bool,
+) -> After {
+    if heads.generation != worker.generation() && !renew(worker, client, heads) {
+        return After::Close;
+    }
+    let mut facts = Facts::new();
+    if client.service.log.is_some() {
+        facts.logged = Some(Logged::new());
+    }
+    let mut buf = Buf::take();
+    let filled = match read_head(worker, client, &mut heads.request, &mut buf).await {
+        Read::Head(filled) => filled,
+        Read::Ended => return After::Close,
+        Read::Broken => {
+            facts.ending = Ending::new(By::Client, LogPhase::Request);
+            add(&client.service.state.counters.of(worker.index).aborted_by_client, 1);
+            report(worker, client, &facts);
+            return After::Close;
+        }
+        Read::Refused(refusal) => {
+            // What has no head that can be trusted is logged as far as it came.
+            note_text(&mut facts, &heads.request, &buf[..0]);
+            drop(buf);
+            return refuse(worker, client, facts, refusal, Method::Get).await;
+        }
+    };
+    facts.phase(|l| &mut l.request);
+    note_text(&mut facts, &heads.request, &buf);
+    let method = heads.request.method;
+    let cells = client.service.state.counters.of(worker.index);
+    add(&cells.requests, 1);
+    let verdict = request::raise(
+        client,
+        Event::HttpRequest,
+        &buf[..heads.request.len],
+        None,
+        0,
+    );
+    match verdict.await {
+        Verdict::Continue => {}
+        Verdict::Answer(status) => {
+            let refusal = Refusal::new(status, "handler");
+            return refuse(worker, client, facts, refusal, method).await;
+        }
+        Verdict::Close => return After::Close,
+    }
+    let mut rest = Vec::new();
+    let outcome = handle(
+        worker, client, heads, &mut facts, buf, filled, served, first, &mut rest,
+    )
+    .await;
+    client.pending = rest;
+    match outcome {
+        Outcome::Served { keep } => {
+            report(worker, client, &facts);
+            if keep { After::Next } else { After::Close }
+        }
+        Outcome::Unread => {
+            report(worker, client, &facts);
+            reply::linger(client).await;
+            After::Close
+        }
+        Outcome::Refused(refusal) => refuse(worker, client, facts, refusal, method).await,
+        Outcome::Broken => {
+            report(worker, client, &facts);
+            After::Close
+        }
+    }
+}
+
+/// Decides what becomes of a request whose head is at the front of `buf`, and does it. Bytes of
+/// the next request are left in `rest`.
+#[expect(clippy::too_many_arguments, reason = "the whole of an exchange, taken apart only here")]
+async fn handle(
+    worker: &Rc<Worker>,
+    client: &Client,
+    heads: &mut Heads,
+    facts: &mut Facts,
+    buf: Buf,
+    filled: usize,
+    served: u64,
+    first: bool,
+    rest: &mut Vec<u8>,
+) -> Outcome {
+    let service = &*client.service;
+    let head = &heads.request;
+    let limits = &service.config.limits;
+    let mut body = Left::new(head.framing);
+    let most = limits.body_bytes.get();
+    if most > 0 && body.opaque() > most {
+        return Outcome::Refused(Refusal::new(413, "body-too-large"));
+    }
+    let body_end = match body.take(&buf[head.len..filled]) {
+        Ok(n) => head.len + n,
+        Err(error) => return Outcome::Refused(error.into()),
+    };
+    facts.bytes_in = body_end as u64;
+    if body_end < filled {
+        let mut pending = worker.take_vec();
+        pending.extend_from_slice(&buf[body_end..filled]);
+        *rest = pending;
+    }
+    let used_up = limits.requests_per_connection > 0 && served + 1 >= limits.requests_per_connection;
+    let keep_alive = head.keep_alive && !used_up && worker.phase() == Phase::Running;
+    let decision = route::decide(service, head, &buf);
+    let mut request_id = Vec::new();
+    if let Some(config) = decision.edits.request_id() {
+        identify(worker, client, head, &buf, config, &mut request_id);
+    }
+    let vars = Vars {
+        client,
+        head,
+        buf: &buf,
+        request_id: &request_id,
+    };
+    let Some(backend) = decision.backend else {
+        let bytes = own_answer(&decision, &vars);
+        let Some(reply) = bytes else {
+            return Outcome::Refused(Refusal::new(404, "no-route"));
+        };
+        return answer(worker, client, facts, &reply, head.method, keep_alive && body.is_done())
+            .await;
+    };
+    let trusted = !service.trusted_proxies.is_empty()
+        && service.trusted_proxies.contains(client.peer.ip());
+    let mut out = worker.take_vec();
+    decision.edits.write_request(&mut out, &vars, trusted);
+    let upgrade = head
+        .upgrade
+        .filter(|_| limits.upgrades == Upgrades::Allow && body.is_done());
+    if let Some(upgrade) = upgrade {
+        h1::push_field(&mut out, "Connection", b"Upgrade");
+        h1::push_field(&mut out, "Upgrade", upgrade.of(&buf));
+    }
+    h1::finish(&mut out);
+    out.extend_from_slice(&buf[head.len..body_end]);
+    let hash = hash_of(&backend.config.balance, client, head, &buf);
+    let rendered = decision.edits.render_response(&vars);
+    let raw_head = match &service.handler {
+        Some(_) => buf[..head.len].to_vec(),
+        None => Vec::new(),
+    };
+    let job = Job {
+        worker,
+        client,
+        backend,
+        edits: decision.edits,
+        rendered,
+        method: head.method,
+        is_10: head.version == Version::Http10,
+        upgrade: upgrade.is_some(),
+        keep_alive,
+        hash,
+        raw_head,
+        body_limit: most,
+        body_seen: (body_end - head.len) as u64,
+        first: first && served == 0,
+    };
+    // From here on nothing of the request's own buffer is needed.
+    drop(buf);
+    let outcome = attempt::forward(&job, &mut heads.response, facts, &out, body, rest).await;
+    worker.give_vec(out);
+    outcome
+}
+
+/// Finds the client's virtual in the configuration in force. False when it is no longer there.
+fn renew(worker: &Worker, client: &mut Client, heads: &mut Heads) -> bool {
+    let snapshot = worker.snapshot();
+    heads.generation = snapshot.generation;
+    match snapshot.virtuals.get(&client.service.name) {
+        Some(service) if service.config.protocol == model::Protocol::Http => {
+            client.service = service.clone();
+            true
+        }
+        _ => false,
+    }
+}
+
+/// What the route says Headgate itself is to answer.
+fn own_answer<'d>(decision: &'d Decision<'_>, vars: &Vars<'_>) -> Option<OwnAnswer<'d>> {
+    match decision.action? {
+        Action::Pool(_) => None,
+        Action::Redirect(redirect) => {
+            let mut to = Vec::new();
+            vars.render(&redirect.to, &mut to);
+            Some(OwnAnswer {
+                status: redirect.status,
+                location: Some(to),
+                respond: None,
+            })
+        }
+        Action::Respond(respond) => Some(OwnAnswer {
+            status: respond.status,
+            location: None,
+            respond: Some(respond),
+        }),
+    }
+}
+
+struct OwnAnswer<'d> {
+    status: u16,
+    location: Option<Vec<u8>>,
+    respond: Option<&'d model::Respond>,
+}
+
+async fn answer(
+    worker: &Worker,
+    client: &Client,
+    facts: &mut Facts,
+    own: &OwnAnswer<'_>,
+    method: Method,
+    keep: bool,
+) -> Outcome {
+    let mut reply = Reply::text(own.status, b"");
+    if let Some(location) = &own.location {
+        reply.fields.push(("Location", location));
+    }
+    if let Some(respond) = own.respond {
+        reply.body = respond.body.text.as_bytes();
+        reply.content_type = respond.content_type.as_str();
+        for (name, value) in &respond.headers {
+            reply.fields.push((name.as_str(), value.as_str().as_bytes()));
+        }
+    }
+    let (sent, after) = reply.send(client, method, keep).await;
+    facts.status = own.status;
+    facts.bytes_out = sent;
+    facts.ending = Ending::new(By::Local, LogPhase::Request);
+    add(&client.service.state.counters.of(worker.index).own_responses, 1);
+    Outcome::Served {
+        keep: after == After::Next,
+    }
+}
+
+/// Answers what is refused and ends the connection.
+async fn refuse(
+    worker: &Worker,
+    client: &Client,
+    mut facts: Facts,
+    refusal: Refusal,
+    method: Method,
+) -> After {
+    client.service.state.counters.refuse(refusal.reason);
+    add(&client.service.state.counters.of(worker.index).own_responses, 1);
+    facts.status = refusal.status;
+    facts.ending = refusal.ending.because(refusal.reason);
+    let text = format!("{} {}\n", refusal.status, refusal.text);
+    let mut reply = Reply::text(refusal.status, text.as_bytes());
+    if refusal.status == 503 {
+        reply.fields.push(("Retry-After", b"1"));
+    }
+    let (sent, after) = reply.send(client, method, false).await;
+    facts.bytes_out = sent;
+    report(worker, client, &facts);
+    after
+}
+
+/// The id of a request: the client's own, if that is wanted and it is short and plain, or a new one.
+fn identify(
+    worker: &Worker,
+    client: &Client,
+    head: &RequestHead,
+    buf: &[u8],
+    config: &model::RequestId,
+    out: &mut Vec<u8>,
+) {
+    if config.keep
+        && let Some(id) = head.get(buf, config.header.as_str())
+        && (1..=128).contains(&id.len())
+        && id.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
+    {
+        out.extend_from_slice(id);
+        return;
+    }
+    let high = worker.random();
+    let low = worker.random() ^ u64::from(client.peer.port());
+    out.extend_from_slice(format!("{high:016x}{low:016x}").as_bytes());
+}
+
+/// The hash by which a member is chosen, where the pool balances by one.
+fn hash_of(
+    balance: &model::Balance,
+    client: &Client,
+    head: &RequestHead,
+    buf: &[u8],
+) -> Option<u64> {
+    let model::Balance::Hash(hash) = balance else {
+        return None;
+    };
+    match &hash.on {
+        HashKey::Source => Some(balance::hash_addr(client.peer.ip())),
+        HashKey::Uri => Some(balance::hash_bytes(head.path_and_query(buf))),
+        HashKey::Path => Some(balance::hash_bytes(head.path_only(buf))),
+        HashKey::Header(name) => head.get(buf, name.as_str()).map(balance::hash_bytes),
+        HashKey::Parameter(name) => head
+            .query(buf)
+            .and_then(|query| wire::uri::query_param(query, name.as_bytes()))
+            .map(balance::hash_bytes),
+    }
+}
+
+/// Keeps the texts that the log will want, if it will.
+fn note_text(facts: &mut Facts, head: &RequestHead, buf: &[u8]) {
+    let Some(logged) = &mut facts.logged else {
+        return;
+    };
+    if buf.is_empty() {
+        return;
+    }
+    logged.method = head.method_span.of(buf).to_vec();
+    logged.target = head.target.of(buf).to_vec();
+    logged.host = head.authority.of(buf).to_vec();
+    logged.version = head.version;
+    let field = |known| head.get_known(buf, known).unwrap_or(b"").to_vec();
+    logged.user_agent = field(Known::UserAgent);
+    logged.referer = field(Known::Referer);
+}
+
+/// Counts an exchange that is over, and logs it.
+fn report(worker: &Worker, client: &Client, facts: &facts::Facts) {
+    let cells = client.service.state.counters.of(worker.index);
+    match facts.status / 100 {
+        1 => add(&cells.responses_1xx, 1),
+        2 => add(&cells.responses_2xx, 1),
+        3 => add(&cells.responses_3xx, 1),
+        4 => add(&cells.responses_4xx, 1),
+        5 => add(&cells.responses_5xx, 1),
+        _ => {}
+    }
+    add(&cells.bytes_in, facts.bytes_in);
+    add(&cells.bytes_out, facts.bytes_out);
+    let (Some(log), Some(logged)) = (&client.service.log, &facts.logged) else {
+        return;
+    };
+    if !log.wants(worker.random(), facts.ending.is_own_error()) {
+        return;
+    }
+    let member = facts.member.as_ref().map(|m| &**m.name());
+    let micros = |d: std::time::Duration| d.as_micros() as u64;
+    client.channel.with(|stream| {
+        let tls = stream.info();
+        log.write(&Record {
+            time: logged.at,
+            virtual_name: client.service.name.as_str(),
+            client: client.peer,
+            local: client.local,
+            protocol: if tls.is_some() { "https" } else { "http" },
+            method: &logged.method,
+            target: &logged.target,
+            host: &logged.host,
+            version: match logged.version {
+                Version::Http10 => "HTTP/1.0",
+                Version::Http11 => "HTTP/1.1",
+            },
+            status: facts.status,
+            bytes_in: facts.bytes_in,
+            bytes_out: facts.bytes_out,
+            pool: facts.pool.as_deref(),
+            member,
+            attempts: facts.attempts,
+            request_id: "",
+            tls: tls.as_ref(),
+            user_agent: &logged.user_agent,
+            referer: &logged.referer,
+            request_us: micros(logged.request),
+            queue_us: micros(logged.queue),
+            connect_us: micros(logged.connect),
+            response_us: micros(logged.response),
+            total_us: micros(logged.begin.elapsed()),
+            ending: facts.ending,
+        });
+    });
+}

@@ -1,0 +1,84 @@
+//! What is noted of an exchange while it goes on, for counters and the access log.
+
+use crate::access::Ending;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Notes of one exchange.
+pub(super) struct Facts {
+    /// Whether it is to be logged: only then are texts copied and clocks read.
+    pub(super) logged: Option<Box<Logged>>,
+    pub(super) status: u16,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+    pub(super) attempts: u32,
+    pub(super) member: Option<Arc<balance::Member>>,
+    pub(super) pool: Option<model::Name>,
+    pub(super) ending: Ending,
+    /// Whether bytes of a response went to the client.
+    pub(super) begun: bool,
+}
+
+/// Texts and times of an exchange that is logged.
+pub(super) struct Logged {
+    pub(super) at: SystemTime,
+    pub(super) begin: Instant,
+    pub(super) method: Vec<u8>,
+    pub(super) target: Vec<u8>,
+    pub(super) host: Vec<u8>,
+    pub(super) user_agent: Vec<u8>,
+    pub(super) referer: Vec<u8>,
+    pub(super) version: wire::h1::Version,
+    pub(super) request: Duration,
+    pub(super) queue: Duration,
+    pub(super) connect: Duration,
+    pub(super) response: Duration,
+    mark: Instant,
+}
+
+impl Logged {
+    pub(super) fn new() -> Box<Self> {
+        let now = Instant::now();
+        Box::new(Logged {
+            at: SystemTime::now(),
+            begin: now,
+            method: Vec::new(),
+            target: Vec::new(),
+            host: Vec::new(),
+            user_agent: Vec::new(),
+            referer: Vec::new(),
+            version: wire::h1::Version::default(),
+            request: Duration::ZERO,
+            queue: Duration::ZERO,
+            connect: Duration::ZERO,
+            response: Duration::ZERO,
+            mark: now,
+        })
+    }
+}
+
+impl Facts {
+    pub(super) fn new() -> Self {
+        Facts {
+            logged: None,
+            status: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            attempts: 0,
+            member: None,
+            pool: None,
+            ending: Ending::default(),
+            begun: false,
+        }
+    }
+
+    /// Ends a phase: its time goes where `of` says, if anybody will read it.
+    pub(super) fn phase(&mut self, of: impl FnOnce(&mut Logged) -> &mut Duration) {
+        if let Some(logged) = &mut self.logged {
+            let now = Instant::now();
+            let took = now - logged.mark;
+            logged.mark = now;
+            *of(logged) += took;
+        }
+    }
+}

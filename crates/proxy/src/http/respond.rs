@@ -1,0 +1,312 @@
+//! A member's response: its head awaited, rewritten, and sent on with the body behind it.
+
+use super::attempt::Job;
+use super::body::{self, BodyEnd};
+use super::facts::Facts;
+use super::request::{Left, raise};
+use crate::events::{Event, Verdict};
+use crate::upstream::Upstream;
+use balance::Slot;
+use reactor::{Buf, HEADROOM};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use wire::h1::{self, HeadLimits, Known, Progress, ResponseHead, Version};
+
+/// Heads of members may be this large, in bytes and in fields.
+const LIMITS: HeadLimits = HeadLimits {
+    head_bytes: 64 * 1024,
+    fields: 500,
+    target_bytes: 0,
+    connect: false,
+};
+
+/// The first read of a response: so much that most come whole.
+const FIRST_READ: usize = 32 * 1024;
+/// The same, where the last body was one that is better moved than read.
+const FIRST_READ_MIDDLING: usize = 8 * 1024;
+/// The same, for bodies so large that the first part matters little.
+const FIRST_READ_LARGE: usize = 64 * 1024;
+/// Bodies from here on are large.
+const LARGE: u64 = 256 * 1024;
+
+/// What came of a response that came to its end.
+pub(super) enum Responded {
+    /// It was sent on. `keep`: the client was told that its connection stays; `reusable`: so may
+    /// the member's.
+    Done { keep: bool, reusable: bool },
+    /// The connection was upgraded; `early` is what the member sent behind the head.
+    Upgraded { early: Vec<u8> },
+}
+
+/// Why it did not.
+pub(super) enum Broken {
+    /// Closed or reset before a byte of it.
+    NoAnswer,
+    /// Not a byte of it in time.
+    Timeout,
+    /// Not HTTP, or HTTP that is not safe to pass on.
+    Bad(&'static str),
+    /// A status that is to be tried again.
+    Status(u16),
+    /// The handler will not have it, and has this status for the client, or 0.
+    ByHandler(u16),
+    /// Closed or reset in its midst.
+    Truncated,
+    /// Silent in its midst.
+    Stalled,
+    /// The client went away.
+    ClientGone,
+    /// The client took nothing for too long.
+    ClientStalled,
+}
+
+/// Awaits a response and sends it on. While `pumping` the request's body is still on its way, and
+/// the member may take its time.
+pub(super) async fn respond(
+    job: &Job<'_>,
+    upstream: &Upstream,
+    slot: &Slot,
+    head: &mut ResponseHead,
+    facts: &mut Facts,
+    pumping: &Cell<bool>,
+    retry_status: bool,
+) -> Result<Responded, Broken> {
+    await_answer(job, upstream, pumping).await?;
+    let mut buf = Buf::take();
+    let (mut start, mut end) = (HEADROOM, HEADROOM);
+    let mut room = first_read(upstream.link.last_body.get());
+    let mut interim = false;
+    head.clear();
+    loop {
+        if end > start {
+            match head.parse(&buf[start..end], &LIMITS, job.method) {
+                Err(error) => return Err(Broken::Bad(error.reason())),
+                Ok(Progress::Complete) if head.status >= 200 || head.status == 101 => break,
+                Ok(Progress::Complete) => {
+                    // An interim response goes on as it is; HTTP/1.0 knows none.
+                    interim = true;
+                    if !job.is_10 {
+                        body::send(job, &buf[start..start + head.len], false).await?;
+                        facts.begun = true;
+                    }
+                    start += head.len;
+                    head.clear();
+                    continue;
+                }
+                Ok(Progress::Partial) => room = room.max(LIMITS.head_bytes),
+            }
+        }
+        let until = buf.len().min(start + room);
+        match upstream.channel.try_read(&mut buf[end..until]) {
+            Ok(Some(n)) if n > 0 => end += n,
+            Ok(Some(_)) | Err(_) if end > HEADROOM || interim => {
+                return Err(if facts.begun { Broken::Truncated } else { Broken::Bad("member-truncated") });
+            }
+            Ok(Some(_)) | Err(_) => return Err(Broken::NoAnswer),
+            Ok(None) => await_answer(job, upstream, pumping).await?,
+        }
+    }
+    facts.phase(|l| &mut l.response);
+    if retry_status && job.backend.retry_on.statuses.contains(&head.status) {
+        return Err(Broken::Status(head.status));
+    }
+    let verdict = raise(
+        job.client,
+        Event::HttpResponse,
+        &buf[start..start + head.len],
+        Some(slot.member().name()),
+        head.status,
+    );
+    match verdict.await {
+        Verdict::Continue => {}
+        Verdict::Answer(status) => return Err(Broken::ByHandler(status)),
+        Verdict::Close => return Err(Broken::ByHandler(0)),
+    }
+    facts.status = head.status;
+    if head.status == 101 {
+        return upgrade(job, head, facts, &buf[start..end]).await;
+    }
+    let mut left = Left::new(head.framing);
+    let body_start = start + head.len;
+    let dechunk = job.is_10 && matches!(left, Left::Chunked(_));
+    let keep = job.keep_alive
+        && !dechunk
+        && !pumping.get()
+        && !matches!(left, Left::UntilClose);
+    if dechunk {
+        return body::dechunk(job, upstream, head, facts, &buf[start..end]).await;
+    }
+    let taken = match left.take(&buf[body_start..end]) {
+        Ok(n) => n,
+        Err(error) => return Err(Broken::Bad(error.reason())),
+    };
+    let body_end = body_start + taken;
+    let surplus = body_end < end;
+    let from = write_head(job, head, &mut buf, start, keep).await?;
+    facts.begun = true;
+    // What is left of a body that is already here follows at once.
+    let more = !left.is_done() && upstream.channel.with(|s| s.tcp().is_readable());
+    body::send(job, &buf[from..body_end], more).await?;
+    facts.bytes_out += (body_end - from) as u64;
+    let mut whole = taken as u64;
+    if !left.is_done() {
+        let ended = body::relay(job, upstream, buf, &mut left, facts).await;
+        whole += ended.moved;
+        let bytes = (end - start) as u64 + ended.moved;
+        slot.member().counters().bytes_received.fetch_add(bytes, Relaxed);
+        match ended.end {
+            BodyEnd::Done => {}
+            BodyEnd::Surplus => return finish(job, head, upstream, whole, keep, true).await,
+            BodyEnd::Broken(broken) => return Err(broken),
+        }
+    } else {
+        drop(buf);
+        let bytes = (end - start) as u64;
+        slot.member().counters().bytes_received.fetch_add(bytes, Relaxed);
+    }
+    finish(job, head, upstream, whole, keep, surplus).await
+}
+
+async fn finish(
+    job: &Job<'_>,
+    head: &ResponseHead,
+    upstream: &Upstream,
+    whole: u64,
+    keep: bool,
+    surplus: bool,
+) -> Result<Responded, Broken> {
+    upstream.link.last_body.set(whole);
+    if !job.client.channel.is_plain() {
+        body::flush(job).await?;
+    }
+    let released = raise(job.client, Event::HttpResponseRelease, &[], None, head.status).await;
+    Ok(Responded::Done {
+        keep: keep && released == Verdict::Continue,
+        reusable: head.keep_alive && !surplus,
+    })
+}
+
+/// Waits for a byte of the response, or the client's going away.
+async fn await_answer(
+    job: &Job<'_>,
+    upstream: &Upstream,
+    pumping: &Cell<bool>,
+) -> Result<(), Broken> {
+    let deadline = &job.client.deadline;
+    let mut armed = false;
+    poll_fn(|_| {
+        match upstream.channel.poll_readable() {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::NoAnswer)),
+            Poll::Pending => {}
+        }
+        if pumping.get() {
+            return Poll::Pending;
+        }
+        if !armed {
+            deadline.set(job.backend.config.timeouts.response);
+            armed = true;
+        }
+        if job.client.channel.with(|s| s.tcp().poll_broken()).is_ready() {
+            return Poll::Ready(Err(Broken::ClientGone));
+        }
+        deadline.poll_past().map(|()| Err(Broken::Timeout))
+    })
+    .await
+}
+
+/// Puts the client's form of the head in front of the body's bytes in `buf`; returns where it
+/// begins. A head that is the same for the client stays where it is.
+async fn write_head(
+    job: &Job<'_>,
+    head: &ResponseHead,
+    buf: &mut Buf,
+    start: usize,
+    keep: bool,
+) -> Result<usize, Broken> {
+    let hops = [
+        Known::Connection,
+        Known::KeepAlive,
+        Known::ProxyConnection,
+        Known::Te,
+        Known::Upgrade,
+    ];
+    let as_it_is = keep
+        && !job.is_10
+        && job.edits.leaves_responses()
+        && head.version == Version::Http11
+        && !hops.into_iter().any(|hop| head.has(hop));
+    if as_it_is {
+        return Ok(start);
+    }
+    let mut out = job.worker.take_vec();
+    job.edits
+        .write_response(&mut out, head, &buf[start..], &job.rendered, |_| false);
+    push_connection(job, keep, &mut out);
+    h1::finish(&mut out);
+    let body_start = start + head.len;
+    let from = if out.len() <= body_start {
+        let from = body_start - out.len();
+        buf[from..body_start].copy_from_slice(&out);
+        from
+    } else {
+        // Edits beyond the headroom: the head goes out by itself.
+        body::send(job, &out, true).await?;
+        body_start
+    };
+    job.worker.give_vec(out);
+    Ok(from)
+}
+
+/// Says what becomes of the connection, where it is not what the version implies.
+pub(super) fn push_connection(job: &Job<'_>, keep: bool, out: &mut Vec<u8>) {
+    if !keep {
+        h1::push_field(out, "Connection", b"close");
+    } else if job.is_10 {
+        h1::push_field(out, "Connection", b"keep-alive");
+    }
+}
+
+async fn upgrade(
+    job: &Job<'_>,
+    head: &ResponseHead,
+    facts: &mut Facts,
+    buf: &[u8],
+) -> Result<Responded, Broken> {
+    let protocol = head.upgrade.filter(|_| job.upgrade);
+    let Some(protocol) = protocol else {
+        return Err(Broken::Bad("unasked-upgrade"));
+    };
+    let mut out = job.worker.take_vec();
+    job.edits
+        .write_response(&mut out, head, buf, &job.rendered, |_| false);
+    h1::push_field(&mut out, "Connection", b"Upgrade");
+    h1::push_field(&mut out, "Upgrade", protocol.of(buf));
+    h1::finish(&mut out);
+    body::send(job, &out, false).await?;
+    facts.begun = true;
+    facts.bytes_out += out.len() as u64;
+    job.worker.give_vec(out);
+    Ok(Responded::Upgraded {
+        early: buf[head.len..].to_vec(),
+    })
+}
+
+fn first_read(last_body: u64) -> usize {
+    if last_body > LARGE {
+        FIRST_READ_LARGE
+    } else if last_body >= body::SPLICE_FROM {
+        FIRST_READ_MIDDLING
+    } else {
+        FIRST_READ
+    }
+}
+
+impl From<io::Error> for Broken {
+    fn from(_: io::Error) -> Self {
+        Broken::ClientGone
+    }
+}

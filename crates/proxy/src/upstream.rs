@@ -1,0 +1,250 @@
+//! Connections to members: kept between requests by each worker, opened when there is none.
+//!
+//! The last one used is the next one taken, so that the rest grow old and close. One that the
+//! member closed meanwhile is noticed without a call where it was seen, and by the caller's retry
+//! where it was not.
+
+use crate::client::Channel;
+use crate::snapshot::Backend;
+use crate::worker::Worker;
+use balance::{Member, MemberId, Millis};
+use reactor::{ConnectOptions, Deadline, Elapsed, Tcp};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tls::{ServerName, Stream};
+
+/// One worker's idle connections.
+#[derive(Default)]
+pub(crate) struct Upstreams {
+    links: RefCell<HashMap<(u32, MemberId), Rc<Link>>>,
+}
+
+/// What a worker keeps for one member.
+#[derive(Default)]
+pub(crate) struct Link {
+    idle: RefCell<Vec<Idle>>,
+    /// Bytes of the last response's body, by which the next first read is measured.
+    pub(crate) last_body: Cell<u64>,
+}
+
+struct Idle {
+    channel: Channel,
+    since: Millis,
+    requests: u64,
+}
+
+/// A connection to a member, in use.
+pub(crate) struct Upstream {
+    pub(crate) channel: Channel,
+    pub(crate) link: Rc<Link>,
+    /// Requests sent over it before this one.
+    pub(crate) requests: u64,
+}
+
+impl Upstream {
+    /// Whether it was kept, and so may have been closed by the member unnoticed.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.requests > 0
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectFailure {
+    #[error("not connected in time")]
+    Timeout,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Tls(#[from] tls::ConnectError),
+    #[error("no name to verify the member by")]
+    NoName,
+}
+
+impl From<Elapsed> for ConnectFailure {
+    fn from(_: Elapsed) -> Self {
+        ConnectFailure::Timeout
+    }
+}
+
+impl Upstreams {
+    /// What this worker keeps for a member.
+    pub(crate) fn link(&self, backend: &Backend, member: &Member) -> Rc<Link> {
+        let key = (backend.id, member.id());
+        if let Some(link) = self.links.borrow().get(&key) {
+            return Rc::clone(link);
+        }
+        Rc::clone(self.links.borrow_mut().entry(key).or_default())
+    }
+
+    /// Closes what has been idle for too long, or was closed by its member; opens what is to be
+    /// open in advance. Called every second.
+    pub(crate) fn sweep(&self, worker: &Rc<Worker>) {
+        let now = worker.now();
+        let snapshot = worker.snapshot();
+        let mut wanted = Vec::new();
+        self.links.borrow_mut().retain(|(backend, member), link| {
+            let backend = snapshot.backends.values().find(|b| b.id == *backend);
+            let member = backend.and_then(|b| b.pool.member(*member));
+            let (Some(backend), Some(member)) = (backend, member) else {
+                // Out of the configuration: whoever still uses a connection holds the link.
+                link.idle.borrow_mut().clear();
+                return false;
+            };
+            let keep = backend.keep_idle.as_millis() as u64;
+            let mut idle = link.idle.borrow_mut();
+            idle.retain(|i| i.channel.with(|s| s.is_quiet()) && now.saturating_sub(i.since) < keep);
+            let up = member.health() == balance::Health::Up
+                && member.admin() == balance::Admin::Enabled;
+            let missing = backend.config.keepalive.pre_connect.saturating_sub(idle.len());
+            if up && missing > 0 && !keep_alive_is_off(backend) {
+                wanted.push((Arc::clone(backend), member, missing));
+            }
+            true
+        });
+        for (backend, member, missing) in wanted {
+            pre_connect(worker, &backend, &member, missing);
+        }
+    }
+
+    /// Makes sure that members which are to have connections in advance have a place for them.
+    pub(crate) fn prepare(&self, worker: &Worker) {
+        for backend in worker.snapshot().backends.values() {
+            if backend.config.keepalive.pre_connect > 0 {
+                for member in backend.pool.members() {
+                    self.link(backend, &member);
+                }
+            }
+        }
+    }
+
+    /// How many connections are idle.
+    pub(crate) fn idle(&self) -> usize {
+        let links = self.links.borrow();
+        links.values().map(|link| link.idle.borrow().len()).sum()
+    }
+}
+
+impl Link {
+    /// The idle connection that was used last, if there is one that its member has not closed as
+    /// far as is known. `within` asks for one that was used within that time, and then also the
+    /// kernel is asked: for requests that must not be sent twice.
+    pub(crate) fn take(self: &Rc<Self>, now: Millis, within: Option<Duration>) -> Option<Upstream> {
+        let mut idle = self.idle.borrow_mut();
+        loop {
+            let last = idle.pop()?;
+            if let Some(within) = within
+                && now.saturating_sub(last.since) > within.as_millis() as u64
+            {
+                // Everything below it is older.
+                idle.push(last);
+                return None;
+            }
+            let alive = last.channel.with(|stream| match within {
+                None => stream.is_quiet() || stream.probe_quiet(),
+                Some(_) => stream.probe_quiet(),
+            });
+            if alive {
+                return Some(Upstream {
+                    channel: last.channel,
+                    link: Rc::clone(self),
+                    requests: last.requests,
+                });
+            }
+        }
+    }
+}
+
+/// Keeps a connection for the next request, if it may be kept.
+pub(crate) fn give_back(worker: &Worker, backend: &Backend, upstream: Upstream) {
+    let keepalive = &backend.config.keepalive;
+    let requests = upstream.requests + 1;
+    let used_up = keepalive.max_requests > 0 && requests >= keepalive.max_requests;
+    let mut idle = upstream.link.idle.borrow_mut();
+    if used_up || keep_alive_is_off(backend) || idle.len() >= keepalive.max_idle {
+        return;
+    }
+    // Its end must be noticed while nobody waits for it.
+    let watched = upstream.channel.with(|stream| stream.tcp().watch().is_ok());
+    if watched {
+        idle.push(Idle {
+            channel: upstream.channel,
+            since: worker.now(),
+            requests,
+        });
+    }
+}
+
+/// Begins a connection to a member, with TLS if the pool has it. Without TLS it may still be under
+/// way: the first write finds out.
+pub(crate) async fn open(
+    worker: &Worker,
+    backend: &Backend,
+    member: &Member,
+    deadline: &Deadline,
+) -> Result<Upstream, ConnectFailure> {
+    let link = worker.upstreams.link(backend, member);
+    deadline.set(backend.config.timeouts.connect);
+    let tcp = Tcp::start_connect(member.address(), &ConnectOptions::default())?;
+    let stream = match &backend.tls {
+        None => Stream::Plain(tcp),
+        Some(context) => Box::pin(open_tls(tcp, backend, member, context, deadline)).await?,
+    };
+    Ok(Upstream {
+        channel: Channel::new(stream),
+        link,
+        requests: 0,
+    })
+}
+
+async fn open_tls(
+    tcp: Tcp,
+    backend: &Backend,
+    member: &Member,
+    context: &Arc<tls::ClientContext>,
+    deadline: &Deadline,
+) -> Result<Stream, ConnectFailure> {
+    let name = match backend.host_names.get(member.name()) {
+        Some(host) => ServerName::try_from(host.to_string()).map_err(|_| ConnectFailure::NoName)?,
+        None => ServerName::from(member.address().ip()),
+    };
+    deadline.guard(tcp.connected()).await??;
+    Ok(deadline.guard(tls::connect(tcp, name, context)).await??)
+}
+
+fn keep_alive_is_off(backend: &Backend) -> bool {
+    backend.keep_idle.is_zero() || backend.config.proxy_protocol != model::ProxyProtocol::Off
+}
+
+fn pre_connect(worker: &Rc<Worker>, backend: &Arc<Backend>, member: &Arc<Member>, count: usize) {
+    for _ in 0..count {
+        let (worker, backend, member) =
+            (Rc::clone(worker), Arc::clone(backend), Arc::clone(member));
+        reactor::spawn(async move {
+            let deadline = Deadline::new();
+            let Ok(upstream) = open(&worker, &backend, &member, &deadline).await else {
+                return;
+            };
+            let tcp = deadline.guard(upstream.channel.writable()).await;
+            let connected = upstream.channel.with(|s| s.tcp().peer_addr().is_ok());
+            if matches!(tcp, Ok(Ok(()))) && connected {
+                let mut idle = upstream.link.idle.borrow_mut();
+                if upstream.channel.with(|s| s.tcp().watch().is_ok()) {
+                    // At the bottom: what has served is warmer.
+                    idle.insert(
+                        0,
+                        Idle {
+                            channel: upstream.channel,
+                            since: worker.now(),
+                            requests: 1,
+                        },
+                    );
+                }
+            }
+        });
+    }
+}
