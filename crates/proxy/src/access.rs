@@ -27,21 +27,21 @@
 //! ```
 //!
 //! Time of the start (UTC), client, virtual, pool/member, timers in milliseconds
-//! (request/queue/connect/response/total), status, bytes in/out, ending, attempts, the request line, then `name="value"`
+//! (request/queue/connect/response/total; 0 for what was never reached), status, bytes in/out, ending, attempts, the request line, then `name="value"`
 //! for whatever else is known: `reason`, `host`, `id`, `local`, `proto`, `tls`, `cipher`, `sni`, `identity`, `agent`,
 //! `referer`. What there is not is `-`. Within quotes `"` and `\` have a `\` before them, and bytes that are not printable
 //! ASCII are written `\xHH`: what a client sends can never begin a line.
 //!
 //! # The JSON form
 //!
-//! An object a line; timers are in microseconds; what there is not is left out. Bytes that are not UTF-8 are written as
+//! An object a line; timers are in microseconds; texts that there are not are left out. Bytes that are not UTF-8 are written as
 //! the four characters `\xHH`.
 
 mod form;
 mod record;
 mod sink;
 
-pub use record::{By, Ending, Phase, Record, Timers};
+pub use record::{By, Ending, Phase, Record};
 
 use self::sink::{Sink, Target};
 use std::cell::RefCell;

@@ -12,7 +12,7 @@ pub(super) fn json(record: &Record<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"time\":\"");
     push_time(out, r.time);
     out.extend_from_slice(b"\",\"virtual\":");
-    push_json(out, r.service.as_bytes());
+    push_json(out, r.virtual_name.as_bytes());
     out.extend_from_slice(b",\"client\":\"");
     push_addr(out, r.client);
     out.extend_from_slice(b"\",\"local\":\"");
@@ -32,30 +32,26 @@ pub(super) fn json(record: &Record<'_>, out: &mut Vec<u8>) {
     }
     push_json_number(out, "bytes_in", r.bytes_in);
     push_json_number(out, "bytes_out", r.bytes_out);
-    push_json_field(out, "pool", r.pool.as_bytes());
-    push_json_field(out, "member", r.member.as_bytes());
+    push_json_field(out, "pool", r.pool.unwrap_or_default().as_bytes());
+    push_json_field(out, "member", r.member.unwrap_or_default().as_bytes());
     push_json_number(out, "attempts", u64::from(r.attempts));
-    for (key, value) in [
-        ("request_id", r.request_id),
-        ("tls_version", r.tls_version.as_bytes()),
-        ("tls_cipher", r.tls_cipher.as_bytes()),
-        ("sni", r.sni.as_bytes()),
-        ("identity", r.identity.as_bytes()),
-        ("user_agent", r.user_agent),
-        ("referer", r.referer),
-    ] {
-        push_json_field(out, key, value);
+    push_json_field(out, "request_id", r.request_id.as_bytes());
+    if let Some(tls) = r.tls {
+        push_json_field(out, "tls_version", tls.version.as_bytes());
+        push_json_field(out, "tls_cipher", tls.suite.as_bytes());
+        push_json_field(out, "sni", tls.sni.unwrap_or_default().as_bytes());
+        push_json_field(out, "identity", r.identity().unwrap_or_default().as_bytes());
     }
+    push_json_field(out, "user_agent", r.user_agent);
+    push_json_field(out, "referer", r.referer);
     for (key, value) in [
-        ("request_us", r.timers.request),
-        ("queue_us", r.timers.queue),
-        ("connect_us", r.timers.connect),
-        ("response_us", r.timers.response),
-        ("total_us", Some(r.timers.total)),
+        ("request_us", r.request_us),
+        ("queue_us", r.queue_us),
+        ("connect_us", r.connect_us),
+        ("response_us", r.response_us),
+        ("total_us", r.total_us),
     ] {
-        if let Some(value) = value {
-            push_json_number(out, key, value);
-        }
+        push_json_number(out, key, value);
     }
     out.extend_from_slice(b",\"ending\":\"");
     out.extend_from_slice(&r.ending.letters());
@@ -75,23 +71,17 @@ pub(super) fn text(record: &Record<'_>, out: &mut Vec<u8>) {
     out.push(b' ');
     push_addr(out, r.client);
     out.push(b' ');
-    push_word(out, r.service);
+    push_word(out, r.virtual_name);
     out.push(b' ');
-    push_word(out, r.pool);
+    push_word(out, r.pool.unwrap_or_default());
     out.push(b'/');
-    push_word(out, r.member);
+    push_word(out, r.member.unwrap_or_default());
     out.push(b' ');
-    let timers = &r.timers;
-    for timer in [
-        timers.request,
-        timers.queue,
-        timers.connect,
-        timers.response,
-    ] {
+    for timer in [r.request_us, r.queue_us, r.connect_us, r.response_us] {
         push_millis(out, timer);
         out.push(b'/');
     }
-    push_millis(out, Some(timers.total));
+    push_millis(out, r.total_us);
     out.push(b' ');
     if r.status == 0 {
         out.push(b'-');
@@ -123,21 +113,19 @@ pub(super) fn text(record: &Record<'_>, out: &mut Vec<u8>) {
         r.ending.reason.unwrap_or_default().as_bytes(),
     );
     push_pair(out, "host", r.host);
-    push_pair(out, "id", r.request_id);
+    push_pair(out, "id", r.request_id.as_bytes());
     out.extend_from_slice(b" local=\"");
     push_addr(out, r.local);
     out.push(b'"');
-    for (key, value) in [
-        ("proto", r.protocol.as_bytes()),
-        ("tls", r.tls_version.as_bytes()),
-        ("cipher", r.tls_cipher.as_bytes()),
-        ("sni", r.sni.as_bytes()),
-        ("identity", r.identity.as_bytes()),
-        ("agent", r.user_agent),
-        ("referer", r.referer),
-    ] {
-        push_pair(out, key, value);
+    push_pair(out, "proto", r.protocol.as_bytes());
+    if let Some(tls) = r.tls {
+        push_pair(out, "tls", tls.version.as_bytes());
+        push_pair(out, "cipher", tls.suite.as_bytes());
+        push_pair(out, "sni", tls.sni.unwrap_or_default().as_bytes());
+        push_pair(out, "identity", r.identity().unwrap_or_default().as_bytes());
     }
+    push_pair(out, "agent", r.user_agent);
+    push_pair(out, "referer", r.referer);
     out.push(b'\n');
 }
 
@@ -240,11 +228,7 @@ fn push_hex(out: &mut Vec<u8>, byte: u8) {
     out.push(DIGITS[usize::from(byte & 15)]);
 }
 
-fn push_millis(out: &mut Vec<u8>, micros: Option<u64>) {
-    let Some(micros) = micros else {
-        out.push(b'-');
-        return;
-    };
+fn push_millis(out: &mut Vec<u8>, micros: u64) {
     push_number(out, micros / 1000);
     out.push(b'.');
     push_digits(out, micros % 1000, 3);
@@ -340,7 +324,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{By, Ending, Phase, Timers};
+    use crate::access::{By, Ending, Phase};
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -355,16 +339,13 @@ mod tests {
             status: 200,
             bytes_in: 87,
             bytes_out: 1311,
-            pool: "app",
-            member: "app1",
+            pool: Some("app"),
+            member: Some("app1"),
             attempts: 1,
-            timers: Timers {
-                request: Some(412),
-                queue: None,
-                connect: Some(201),
-                response: Some(1250),
-                total: 1998,
-            },
+            request_us: 412,
+            connect_us: 201,
+            response_us: 1250,
+            total_us: 1998,
             ..Record::new(
                 time,
                 "web",
@@ -384,7 +365,7 @@ mod tests {
     fn the_text_form_is_as_documented() {
         assert_eq!(
             line(text, &record()),
-            "2026-01-02T03:04:05.678901Z 192.0.2.1:5000 web app/app1 0.412/-/0.201/1.250/1.998 200 87/1311 -- 1 \
+            "2026-01-02T03:04:05.678901Z 192.0.2.1:5000 web app/app1 0.412/0.000/0.201/1.250/1.998 200 87/1311 -- 1 \
              \"GET /x HTTP/1.1\" host=\"a.example\" local=\"[2001:db8::1]:80\" proto=\"http\"\n"
         );
     }
@@ -398,7 +379,7 @@ mod tests {
         };
         assert_eq!(
             line(text, &record),
-            "1970-01-01T00:00:00.000000Z 192.0.2.1:5000 ssh -/- -/-/-/-/0.000 - 0/0 cR 0 - reason=\"tls-timeout\" \
+            "1970-01-01T00:00:00.000000Z 192.0.2.1:5000 ssh -/- 0.000/0.000/0.000/0.000/0.000 - 0/0 cR 0 - reason=\"tls-timeout\" \
              local=\"192.0.2.1:5000\"\n"
         );
     }
@@ -410,7 +391,7 @@ mod tests {
             "{\"time\":\"2026-01-02T03:04:05.678901Z\",\"virtual\":\"web\",\"client\":\"192.0.2.1:5000\",\
              \"local\":\"[2001:db8::1]:80\",\"protocol\":\"http\",\"method\":\"GET\",\"target\":\"/x\",\
              \"version\":\"HTTP/1.1\",\"host\":\"a.example\",\"status\":200,\"bytes_in\":87,\"bytes_out\":1311,\
-             \"pool\":\"app\",\"member\":\"app1\",\"attempts\":1,\"request_us\":412,\"connect_us\":201,\
+             \"pool\":\"app\",\"member\":\"app1\",\"attempts\":1,\"request_us\":412,\"queue_us\":0,\"connect_us\":201,\
              \"response_us\":1250,\"total_us\":1998,\"ending\":\"--\"}\n"
         );
     }
@@ -448,7 +429,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_of_a_client_make_a_second_line(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let record = Record { method: b"X", target: &bytes, host: &bytes, user_agent: &bytes, request_id: &bytes, ..record() };
+            let record = Record { method: b"X", target: &bytes, host: &bytes, user_agent: &bytes, request_id: &String::from_utf8_lossy(&bytes), ..record() };
             for form in [text, json] {
                 let mut out = Vec::new();
                 form(&record, &mut out);

@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
+use tls::{CertificateFacts, TlsInfo};
 
-/// What an access log says of an exchange or a TCP connection. Empty is what is not known.
+/// What an access log says of an exchange or a TCP connection. Empty or 0 is what is not known.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// When the request began, or the connection was accepted.
     pub time: SystemTime,
     /// The virtual's name.
-    pub service: &'a str,
+    pub virtual_name: &'a str,
     /// The client.
     pub client: SocketAddr,
     /// Where the client connected to.
@@ -20,87 +21,87 @@ pub struct Record<'a> {
     pub method: &'a [u8],
     /// The request's target, as it came.
     pub target: &'a [u8],
+    /// The host that was asked for; of TLS that passes through, the server name.
+    pub host: &'a [u8],
     /// The request's version: `HTTP/1.1`.
     pub version: &'a str,
-    /// The host that was asked for.
-    pub host: &'a [u8],
-    /// The response's status; 0 for none.
+    /// The response's status.
     pub status: u16,
     /// Bytes from the client: of the exchange with its heads, or of the connection.
     pub bytes_in: u64,
     /// Bytes to the client: likewise.
     pub bytes_out: u64,
     /// The pool's name.
-    pub pool: &'a str,
+    pub pool: Option<&'a str>,
     /// The member's name.
-    pub member: &'a str,
+    pub member: Option<&'a str>,
     /// How often it was sent to a member.
     pub attempts: u32,
     /// The request's id.
-    pub request_id: &'a [u8],
-    /// Such as `TLSv1.3`.
-    pub tls_version: &'a str,
-    /// Such as `TLS13_AES_128_GCM_SHA256`.
-    pub tls_cipher: &'a str,
-    /// The server name that the client asked for.
-    pub sni: &'a str,
-    /// Who the client is: the subject of its certificate.
-    pub identity: &'a str,
+    pub request_id: &'a str,
+    /// What the client's TLS agreed on; its certificate is who it is.
+    pub tls: Option<&'a TlsInfo<'a>>,
     /// The request's `User-Agent`.
     pub user_agent: &'a [u8],
     /// The request's `Referer`.
     pub referer: &'a [u8],
-    /// How long what took.
-    pub timers: Timers,
+    /// Microseconds from the request's first byte to the end of its head.
+    pub request_us: u64,
+    /// Microseconds in the queue for a member.
+    pub queue_us: u64,
+    /// Microseconds of connecting to the member, with its TLS handshake.
+    pub connect_us: u64,
+    /// Microseconds from the request sent to the head of the response.
+    pub response_us: u64,
+    /// Microseconds of all of it, from the request's first byte or the accept.
+    pub total_us: u64,
     /// How it ended.
     pub ending: Ending,
 }
 
 impl<'a> Record<'a> {
     /// A record of which nothing but this is known.
-    pub fn new(time: SystemTime, service: &'a str, client: SocketAddr, local: SocketAddr) -> Self {
+    pub fn new(
+        time: SystemTime,
+        virtual_name: &'a str,
+        client: SocketAddr,
+        local: SocketAddr,
+    ) -> Self {
         Record {
             time,
-            service,
+            virtual_name,
             client,
             local,
             protocol: "",
             method: b"",
             target: b"",
-            version: "",
             host: b"",
+            version: "",
             status: 0,
             bytes_in: 0,
             bytes_out: 0,
-            pool: "",
-            member: "",
+            pool: None,
+            member: None,
             attempts: 0,
-            request_id: b"",
-            tls_version: "",
-            tls_cipher: "",
-            sni: "",
-            identity: "",
+            request_id: "",
+            tls: None,
             user_agent: b"",
             referer: b"",
-            timers: Timers::default(),
+            request_us: 0,
+            queue_us: 0,
+            connect_us: 0,
+            response_us: 0,
+            total_us: 0,
             ending: Ending::default(),
         }
     }
-}
 
-/// How long what took, in microseconds; `None` for what was never reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timers {
-    /// From the request's first byte to the end of its head.
-    pub request: Option<u64>,
-    /// In the queue for a member.
-    pub queue: Option<u64>,
-    /// Connecting to the member, with its TLS handshake.
-    pub connect: Option<u64>,
-    /// From the request sent to the head of the response.
-    pub response: Option<u64>,
-    /// All of it, from the request's first byte or the accept.
-    pub total: u64,
+    /// Who the client is: the subject of its certificate.
+    pub fn identity(&self) -> Option<String> {
+        let certificate = self.tls?.peer_certificates.first()?;
+        let facts = CertificateFacts::parse(certificate).ok()?;
+        Some(facts.subject)
+    }
 }
 
 /// How an exchange or connection ended; see the table in [`crate::access`].
@@ -137,6 +138,13 @@ impl Ending {
             reason: Some(reason),
             ..self
         }
+    }
+
+    /// Whether it is an error of Headgate's own, which sampling never leaves out: a refusal, a lack of resources, no
+    /// member.
+    pub const fn is_own_error(self) -> bool {
+        matches!(self.who, By::Proxy | By::Resources | By::Internal)
+            || matches!(self.phase, Phase::Queue | Phase::Connect)
     }
 
     /// The two letters.
