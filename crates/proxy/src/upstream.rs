@@ -213,7 +213,7 @@ async fn open_tls(
         None => ServerName::from(member.address().ip()),
     };
     deadline.guard(tcp.connected()).await??;
-    Ok(deadline.guard(tls::connect(tcp, name, context)).await??)
+    Ok(deadline.guard(tls::connect(tcp, &name, context)).await??)
 }
 
 fn keep_alive_is_off(backend: &Backend) -> bool {

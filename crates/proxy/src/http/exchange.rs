@@ -212,12 +212,16 @@ async fn handle(
         && service.trusted_proxies.contains(client.peer.ip());
     let mut out = worker.take_vec();
     decision.edits.write_request(&mut out, &vars, trusted);
-    let upgrade = head
-        .upgrade
-        .filter(|_| limits.upgrades == Upgrades::Allow && body.is_done());
+    let upgrade = head.upgrade.filter(|protocol| {
+        limits.upgrades == Upgrades::Allow && body.is_done() && !is_http(protocol.of(&buf))
+    });
     if let Some(upgrade) = upgrade {
         h1::push_field(&mut out, "Connection", b"Upgrade");
         h1::push_field(&mut out, "Upgrade", upgrade.of(&buf));
+    }
+    if head.authority.is_empty() {
+        // HTTP/1.0 may leave out what HTTP/1.1 must have.
+        push_address(&mut out, client.local);
     }
     h1::finish(&mut out);
     out.extend_from_slice(&buf[head.len..body_end]);
@@ -362,6 +366,22 @@ fn identify(
     let high = worker.random();
     let low = worker.random() ^ u64::from(client.peer.port());
     out.extend_from_slice(format!("{high:016x}{low:016x}").as_bytes());
+}
+
+/// Whether an upgrade would lead to another HTTP, whose requests would then pass unseen.
+fn is_http(protocols: &[u8]) -> bool {
+    protocols.split(|&b| b == b',').any(|protocol| {
+        let name = protocol.trim_ascii();
+        let begins = |with: &[u8]| {
+            name.len() >= with.len() && name[..with.len()].eq_ignore_ascii_case(with)
+        };
+        begins(b"h2") || begins(b"http") || begins(b"tls")
+    })
+}
+
+/// A Host field with the address that the client connected to.
+fn push_address(out: &mut Vec<u8>, local: std::net::SocketAddr) {
+    h1::push_field(out, "Host", local.to_string().as_bytes());
 }
 
 /// The hash by which a member is chosen, where the pool balances by one.

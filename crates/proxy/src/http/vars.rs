@@ -72,10 +72,15 @@ impl Vars<'_> {
         self.client.channel.with(|stream| {
             let Some(info) = stream.info() else { return };
             let text = match variable {
-                Variable::Sni => info.sni.as_deref().unwrap_or("").to_owned(),
-                Variable::TlsVersion => info.version_name().to_owned(),
-                Variable::TlsCipher => info.cipher_suite.to_string(),
-                _ => info.peer_subject().unwrap_or_default(),
+                Variable::Sni => info.sni.unwrap_or("").to_owned(),
+                Variable::TlsVersion => info.version.to_owned(),
+                Variable::TlsCipher => info.suite.to_owned(),
+                _ => info
+                    .peer_certificates
+                    .first()
+                    .and_then(|certificate| tls::CertificateFacts::parse(certificate).ok())
+                    .map(|facts| facts.subject)
+                    .unwrap_or_default(),
             };
             out.extend_from_slice(text.as_bytes());
         });
