@@ -16,7 +16,6 @@ mod target;
 
 pub use combined::Combined;
 pub use engine::Engine;
-pub use schedule::{Random, first_gap, gap};
 pub use settings::{HttpCheck, Kind, Settings, StatusSet, TlsCheck};
 pub use state::{Change, State, Thresholds};
 pub use target::{OnVerdict, Target, TargetKey, TargetStatus, Verdict};

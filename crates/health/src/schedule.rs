@@ -10,7 +10,7 @@ const SPREAD: Duration = Duration::from_micros(100);
 
 /// Time from one check's start to the next's: `interval`, longer or shorter by up to `jitter` of it.
 /// `random` is from 0 to 1.
-pub fn gap(interval: Duration, jitter: f32, random: f32) -> Duration {
+pub(crate) fn gap(interval: Duration, jitter: f32, random: f32) -> Duration {
     let jitter = if jitter.is_finite() {
         jitter.clamp(0.0, 1.0)
     } else {
@@ -22,7 +22,7 @@ pub fn gap(interval: Duration, jitter: f32, random: f32) -> Duration {
 
 /// Time to the first check of one of `together` new targets: next to nothing for a few, spread
 /// over a second for ten thousand, and never beyond the interval.
-pub fn first_gap(interval: Duration, together: usize, random: f32) -> Duration {
+pub(crate) fn first_gap(interval: Duration, together: usize, random: f32) -> Duration {
     let together = u32::try_from(together).unwrap_or(u32::MAX);
     let spread = SPREAD.saturating_mul(together).min(interval);
     scale(spread, random.clamp(0.0, 1.0))
@@ -30,16 +30,16 @@ pub fn first_gap(interval: Duration, together: usize, random: f32) -> Duration {
 
 /// An endless row of numbers that look random; the same seed gives the same row (splitmix64).
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// Begins a row.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Random(seed)
     }
 
     /// The next number, from 0 to below 1.
-    pub fn unit(&mut self) -> f32 {
+    pub(crate) fn unit(&mut self) -> f32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
