@@ -13,10 +13,11 @@ mod names;
 mod resolve;
 mod resumption;
 mod server;
+mod session;
 mod settings;
 mod stream;
 #[cfg(test)]
-mod testing;
+mod tests;
 
 pub use client::ClientContext;
 pub use error::{AcceptError, ConnectError};
@@ -26,7 +27,8 @@ pub use names::{GROUPS, SUITES};
 pub use resumption::Resumption;
 pub use rustls_pki_types::{CertificateDer, ServerName};
 pub use server::ServerContext;
+pub use session::TlsStream;
 pub use settings::{
     Certificate, ClientAuth, ClientSettings, Expiry, Pem, ServerSettings, SettingsError, Version,
 };
-pub use stream::{Stream, TlsInfo, TlsStream};
+pub use stream::{Stream, TlsInfo};

@@ -71,6 +71,18 @@ impl ServerContext {
         &self.warnings
     }
 
+    /// The same with settings that users have no say in.
+    #[cfg(test)]
+    pub(crate) fn with_config(&self, config: ServerConfig) -> Self {
+        ServerContext {
+            config: Arc::new(config),
+            require_sni: self.require_sni,
+            lenient_close: self.lenient_close,
+            warnings: self.warnings.clone(),
+            expiries: self.expiries.clone(),
+        }
+    }
+
     /// When each certificate ends, in the order of the settings.
     pub fn expiries(&self) -> &[Expiry] {
         &self.expiries
