@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Run one peer in the foreground, its configuration filled in.
-# Usage: start.sh PEER [workers]     PEER is headgate, haproxy, nginx, envoy or pingora
+# Usage: start.sh PEER [workers]     PEER is headgate, haproxy, nginx, envoy or pingora (or relay, the reactor's bare one)
 #
-# Each peer listens on ports of its own from $PORT_BASE (8100 headgate, 8200 haproxy, 8300 nginx, 8400 envoy, 8500 pingora):
+# Each peer listens on ports of its own from $PORT_BASE (8100 headgate, 8200 haproxy, 8300 nginx, 8400 envoy, 8500 pingora, 8600 relay):
 #   +0 http   +1 http, set for large bodies   +2 TLS, P-256   +3 TLS, RSA-2048   +4 TLS, re-encrypted to the origin   +5 TCP
 # and asks the origin at $ORIGIN (7001) and over TLS at $ORIGIN_TLS (7002).
 # $RUN, if set, is a command to run the peer under (say "strace -c -f").
@@ -22,6 +22,7 @@ case $peer in
     nginx) base=8300 ;;
     envoy) base=8400 ;;
     pingora) base=8500 ;;
+    relay) base=8600 ;;
     *) echo "unknown peer $peer" >&2; exit 2 ;;
 esac
 base=${PORT_BASE:-$base}
@@ -57,5 +58,8 @@ case $peer in
         ;;
     pingora)
         exec $run "$cache/pingora-proxy" "$workers" "$base" "${ORIGIN:-7001}"
+        ;;
+    relay)
+        exec $run "${RELAY:-$root/target/release/examples/relay}" "127.0.0.1:$base" "127.0.0.1:${ORIGIN:-7001}"
         ;;
 esac

@@ -1,12 +1,12 @@
 //! What a load has measured, for programs (serde) and people (Display).
 
 use super::super::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// A load's result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// What was asked for.
     pub url: String,
@@ -39,7 +39,7 @@ pub struct Report {
 }
 
 /// Latencies in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Latency {
     pub mean: f64,

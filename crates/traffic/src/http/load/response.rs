@@ -84,7 +84,7 @@ impl Response {
             Some(Left::Bytes(left)) => {
                 *left = left
                     .checked_sub(count)
-                    .ok_or("more than the response arrived")?
+                    .ok_or("more than the response arrived")?;
             }
             Some(Left::UntilEnd) | None => return Ok(Read::More),
         }

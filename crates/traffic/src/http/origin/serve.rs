@@ -133,66 +133,64 @@ impl Connection {
         }
     }
 
-    /// Take requests off the beginning of `data` until one is answered or more is needed; says how much was taken.
+    /// Take a request off the beginning of `data`, or what of one is there; says how much was taken.
     fn understand(&mut self, data: &[u8], answers: &mut Answers) -> io::Result<usize> {
         let mut taken = 0;
-        loop {
-            let rest = &data[taken..];
-            let incoming = match &mut self.incoming {
-                Some(incoming) => incoming,
-                None => {
-                    let head = match Head::parse(rest) {
-                        Ok(Some(head)) => head,
-                        Ok(None) if rest.len() <= LONGEST_HEAD => return Ok(taken),
-                        _ => return self.refuse(data.len(), answers),
-                    };
-                    taken += head.length;
-                    let wanted = Wanted::of(&rest[head.target.clone()]);
-                    if let (Wanted::Known(prepared), true) = (wanted, head.body.is_done()) {
-                        let answer = answers.find(prepared, head.close)?;
-                        self.answer(answer, head.head_only, head.close);
-                        return Ok(taken);
-                    }
-                    if head.expects {
-                        self.outgoing = Some(Outgoing::go_on());
-                    }
-                    let content = match wanted {
-                        Wanted::Request => rest[..head.length].to_vec(),
-                        _ => Vec::new(),
-                    };
-                    self.incoming.insert(Incoming {
-                        wanted,
-                        body: head.body,
-                        content,
-                        head_only: head.head_only,
-                        close: head.close,
-                    })
+        let rest = &data[taken..];
+        let incoming = match &mut self.incoming {
+            Some(incoming) => incoming,
+            None => {
+                let head = match Head::parse(rest) {
+                    Ok(Some(head)) => head,
+                    Ok(None) if rest.len() <= LONGEST_HEAD => return Ok(taken),
+                    _ => return self.refuse(data.len(), answers),
+                };
+                taken += head.length;
+                let wanted = Wanted::of(&rest[head.target.clone()]);
+                if let (Wanted::Known(prepared), true) = (wanted, head.body.is_done()) {
+                    let answer = answers.find(prepared, head.close)?;
+                    self.answer(answer, head.head_only, head.close);
+                    return Ok(taken);
                 }
-            };
-            let content = incoming
-                .wanted
-                .keeps_body()
-                .then_some(&mut incoming.content);
-            let Ok(n) = incoming.body.take(&data[taken..], content) else {
-                return self.refuse(data.len(), answers);
-            };
-            taken += n;
-            if incoming.content.len() > LONGEST_ECHO {
-                return self.refuse(data.len(), answers);
+                if head.expects {
+                    self.outgoing = Some(Outgoing::go_on());
+                }
+                let content = match wanted {
+                    Wanted::Request => rest[..head.length].to_vec(),
+                    _ => Vec::new(),
+                };
+                self.incoming.insert(Incoming {
+                    wanted,
+                    body: head.body,
+                    content,
+                    head_only: head.head_only,
+                    close: head.close,
+                })
             }
-            if !incoming.body.is_done() {
-                return Ok(taken);
-            }
-            let Some(done) = self.incoming.take() else {
-                return Ok(taken);
-            };
-            let answer = match done.wanted {
-                Wanted::Known(prepared) => answers.find(prepared, done.close)?,
-                Wanted::Echo | Wanted::Request => Arc::new(answers.of(&done.content, done.close)),
-            };
-            self.answer(answer, done.head_only, done.close);
+        };
+        let content = incoming
+            .wanted
+            .keeps_body()
+            .then_some(&mut incoming.content);
+        let Ok(n) = incoming.body.take(&data[taken..], content) else {
+            return self.refuse(data.len(), answers);
+        };
+        taken += n;
+        if incoming.content.len() > LONGEST_ECHO {
+            return self.refuse(data.len(), answers);
+        }
+        if !incoming.body.is_done() {
             return Ok(taken);
         }
+        let Some(done) = self.incoming.take() else {
+            return Ok(taken);
+        };
+        let answer = match done.wanted {
+            Wanted::Known(prepared) => answers.find(prepared, done.close)?,
+            Wanted::Echo | Wanted::Request => Arc::new(answers.of(&done.content, done.close)),
+        };
+        self.answer(answer, done.head_only, done.close);
+        Ok(taken)
     }
 
     fn answer(&mut self, answer: Arc<Answer>, head_only: bool, close: bool) {
