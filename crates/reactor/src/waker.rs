@@ -6,12 +6,18 @@
 use crate::core::CORE;
 use crate::slab::Key;
 use crate::sys;
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 const KEY_BITS: u32 = 48;
+
+thread_local! {
+    /// The number of this thread's reactor. To ask it makes none, as to ask the reactor would.
+    static HERE: Cell<Option<u16>> = const { Cell::new(None) };
+}
 
 /// Builds the waker of task `key` on the thread numbered `thread`.
 pub(crate) fn waker(thread: u16, key: Key) -> Waker {
@@ -35,16 +41,10 @@ fn wake(data: *const ()) {
     let word = data.addr() as u64;
     let thread = (word >> KEY_BITS) as u16;
     let key = Key::from_bits(word);
-    // The thread-local is gone while a thread ends; its tasks are gone with it.
-    let here = CORE.try_with(|core| {
-        if core.thread == thread {
-            core.schedule(key);
-            true
-        } else {
-            false
-        }
-    });
-    if here != Ok(true) {
+    if HERE.get() == Some(thread) {
+        // The thread-local is gone while a thread ends; its tasks are gone with it.
+        let _ = CORE.try_with(|core| core.schedule(key));
+    } else {
         let remotes = REMOTES.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(remote) = remotes.get(usize::from(thread)) {
             remote.push(key);
@@ -73,6 +73,7 @@ impl Remote {
         let mut remotes = REMOTES.write().unwrap_or_else(PoisonError::into_inner);
         let thread = u16::try_from(remotes.len()).expect("fewer than 65,536 reactor threads");
         remotes.push(Arc::clone(&remote));
+        HERE.set(Some(thread));
         (thread, remote)
     }
 
