@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let listener = Listener::new(&listener)?;
         loop {
             let (fd, _) = listener.accept().await?;
-            let client = Tcp::from_fd(fd)?;
+            let client = Tcp::from_accepted(fd);
             let pool = Rc::clone(&pool);
             reactor::spawn(async move {
                 // A client that leaves is no event here.

@@ -33,6 +33,13 @@ impl Tcp {
         })
     }
 
+    /// Takes over a socket that is non-blocking already, as those of [`Listener`] are: costs no call.
+    pub fn from_accepted(fd: OwnedFd) -> Self {
+        Tcp {
+            source: Source::new(fd),
+        }
+    }
+
     /// Begins a connection and returns at once. The first write sends when the handshake is
     /// done, and reports what became of it.
     pub fn start_connect(to: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {

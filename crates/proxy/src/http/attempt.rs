@@ -229,7 +229,6 @@ async fn attempt(
         handle_selected(job, slot).await?;
     }
     send(job, &upstream, slot, out).await?;
-    facts.bytes_in = facts.bytes_in.max(1);
     let pumping = Cell::new(!left.is_done());
     let responded = if left.is_done() {
         respond(job, &upstream, slot, response, facts, &pumping, may_retry_status(job, facts)).await
@@ -444,7 +443,7 @@ async fn upgraded(
         counters,
     )
     .await;
-    // The tunnel has counted its bytes as they went; the log wants them too.
+    facts.relayed = (relayed.bytes_up, relayed.bytes_down);
     facts.ending = relayed.ending;
 }
 

@@ -193,6 +193,9 @@ async fn handle(
     let mut request_id = Vec::new();
     if let Some(config) = decision.edits.request_id() {
         identify(worker, client, head, &buf, config, &mut request_id);
+        if facts.logged.is_some() {
+            facts.request_id = String::from_utf8_lossy(&request_id).into_owned();
+        }
     }
     let vars = Vars {
         client,
@@ -460,12 +463,12 @@ fn report(worker: &Worker, client: &Client, facts: &facts::Facts) {
                 Version::Http11 => "HTTP/1.1",
             },
             status: facts.status,
-            bytes_in: facts.bytes_in,
-            bytes_out: facts.bytes_out,
+            bytes_in: facts.bytes_in + facts.relayed.0,
+            bytes_out: facts.bytes_out + facts.relayed.1,
             pool: facts.pool.as_deref(),
             member,
             attempts: facts.attempts,
-            request_id: "",
+            request_id: &facts.request_id,
             tls: tls.as_ref(),
             user_agent: &logged.user_agent,
             referer: &logged.referer,

@@ -15,6 +15,10 @@ pub(super) struct Facts {
     pub(super) member: Option<Arc<balance::Member>>,
     pub(super) pool: Option<model::Name>,
     pub(super) ending: Ending,
+    /// The request's id, where it has one and is logged.
+    pub(super) request_id: String,
+    /// Bytes relayed after an upgrade, from and to the client, which were counted as they went.
+    pub(super) relayed: (u64, u64),
     /// Whether bytes of a response went to the client.
     pub(super) begun: bool,
 }
@@ -68,6 +72,8 @@ impl Facts {
             member: None,
             pool: None,
             ending: Ending::default(),
+            request_id: String::new(),
+            relayed: (0, 0),
             begun: false,
         }
     }

@@ -56,6 +56,9 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut client: Client) {
         }
         first = false;
     }
+    if !client.channel.is_plain() {
+        client.channel.with(tls::Stream::close_notify);
+    }
     raise(&client, Event::ClientClosed).await;
 }
 
