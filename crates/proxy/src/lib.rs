@@ -13,18 +13,24 @@ pub mod events;
 mod http;
 mod limit;
 mod listen;
+#[expect(unsafe_code, reason = "a question to the kernel that no library asks")]
+mod outq;
 mod prelude;
 mod resolve;
 mod snapshot;
 #[expect(unsafe_code, reason = "calls to the kernel that no library wraps")]
 mod sys;
 mod tcp;
+#[cfg(test)]
+mod testing;
 mod tunnel;
 mod upstream;
 mod worker;
 
 pub use compile::CompileError;
 pub use counters::{Totals, VirtualCounters};
-pub use engine::{Applied, ApplyError, Engine, MemberStatus, Options, Phase};
+pub use engine::{
+    Applied, ApplyError, Engine, MemberChange, MemberStatus, NoSuchMember, Options, Phase,
+};
 pub use listen::{BindError, Inherited};
 pub use snapshot::{Backend, Snapshot, Virtual, VirtualState};

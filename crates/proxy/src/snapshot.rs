@@ -28,6 +28,19 @@ pub struct Snapshot {
     pub(crate) by_address: HashMap<SocketAddr, Arc<Virtual>>,
 }
 
+impl Snapshot {
+    /// What is in force before the first configuration: nothing.
+    pub(crate) fn empty() -> Self {
+        Snapshot {
+            generation: 0,
+            config: Arc::default(),
+            virtuals: BTreeMap::new(),
+            backends: BTreeMap::new(),
+            by_address: HashMap::new(),
+        }
+    }
+}
+
 /// A virtual, ready to serve.
 pub struct Virtual {
     /// Its name.
