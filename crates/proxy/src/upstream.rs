@@ -97,10 +97,14 @@ impl Upstreams {
             };
             let keep = backend.keep_idle.as_millis() as u64;
             let mut idle = link.idle.borrow_mut();
-            idle.retain(|i| i.channel.with(|s| s.is_quiet()) && now.saturating_sub(i.since) < keep);
-            let up = member.health() == balance::Health::Up
-                && member.admin() == balance::Admin::Enabled;
-            let missing = backend.config.keepalive.pre_connect.saturating_sub(idle.len());
+            idle.retain(|i| i.channel.with(Stream::is_quiet) && now.saturating_sub(i.since) < keep);
+            let up =
+                member.health() == balance::Health::Up && member.admin() == balance::Admin::Enabled;
+            let missing = backend
+                .config
+                .keepalive
+                .pre_connect
+                .saturating_sub(idle.len());
             if up && missing > 0 && !keep_alive_is_off(backend) {
                 wanted.push((Arc::clone(backend), member, missing));
             }
@@ -120,12 +124,6 @@ impl Upstreams {
                 }
             }
         }
-    }
-
-    /// How many connections are idle.
-    pub(crate) fn idle(&self) -> usize {
-        let links = self.links.borrow();
-        links.values().map(|link| link.idle.borrow().len()).sum()
     }
 }
 

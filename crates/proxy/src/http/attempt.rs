@@ -51,8 +51,6 @@ pub(super) struct Job<'a> {
     pub(super) body_limit: u64,
     /// How much of it was read with the head.
     pub(super) body_seen: u64,
-    /// Whether this is the connection's first request.
-    pub(super) first: bool,
 }
 
 /// Why an attempt failed without anything having gone to the client.
@@ -211,7 +209,10 @@ fn may_retry(job: &Job<'_>, facts: &Facts, left: &Left, again: Again) -> bool {
         && job.backend.pool.retry_allowed(job.worker.now())
 }
 
-#[expect(clippy::too_many_arguments, reason = "one attempt of a job, taken apart only here")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one attempt of a job, taken apart only here"
+)]
 async fn attempt(
     job: &Job<'_>,
     response: &mut ResponseHead,
@@ -231,13 +232,26 @@ async fn attempt(
     send(job, &upstream, slot, out).await?;
     let pumping = Cell::new(!left.is_done());
     let responded = if left.is_done() {
-        respond(job, &upstream, slot, response, facts, &pumping, may_retry_status(job, facts)).await
+        respond(
+            job,
+            &upstream,
+            slot,
+            response,
+            facts,
+            &pumping,
+            may_retry_status(job, facts),
+        )
+        .await
     } else {
-        Box::pin(both(job, &upstream, slot, response, facts, left, rest, &pumping)).await?
+        Box::pin(both(
+            job, &upstream, slot, response, facts, left, rest, &pumping,
+        ))
+        .await?
     };
     match responded {
         Ok(Responded::Done { keep, reusable }) => {
-            slot.member().report(outcome_of(facts.status), job.worker.now());
+            slot.member()
+                .report(outcome_of(facts.status), job.worker.now());
             if reusable && left.is_done() {
                 upstream::give_back(job.worker, job.backend, upstream);
             }
@@ -262,8 +276,8 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
     let cells = job.client.service.state.counters.of(worker.index);
     let now = worker.now();
     if !fresh {
-        let within = (!job.method.is_idempotent())
-            .then_some(backend.config.keepalive.unsafe_reuse_within);
+        let within =
+            (!job.method.is_idempotent()).then_some(backend.config.keepalive.unsafe_reuse_within);
         if let Some(kept) = worker.upstreams.link(backend, member).take(now, within) {
             add(&cells.upstream_reuses, 1);
             return Ok(kept);
@@ -361,7 +375,14 @@ async fn both(
     let received = Cell::new(0u64);
     let begun = Cell::new(false);
     let ended = {
-        let mut pump = pin!(body::pump(job, upstream, left, rest, &pump_deadline, &received));
+        let mut pump = pin!(body::pump(
+            job,
+            upstream,
+            left,
+            rest,
+            &pump_deadline,
+            &received
+        ));
         let mut answer = pin!(async {
             let responded = respond(job, upstream, slot, response, facts, pumping, false).await;
             begun.set(facts.begun);
@@ -375,7 +396,9 @@ async fn both(
                     // A member that takes no more may still have an answer.
                     Ok(()) | Err(PumpEnd::MemberGone) => {
                         pumping.set(false);
-                        job.client.deadline.set(job.backend.config.timeouts.response);
+                        job.client
+                            .deadline
+                            .set(job.backend.config.timeouts.response);
                     }
                     Err(end) => return Poll::Ready(Err(end)),
                 }
@@ -497,7 +520,11 @@ fn judge(
         }
         Broken::ClientGone => {
             add(&cells.aborted_by_client, 1);
-            let phase = if facts.begun { Phase::Data } else { Phase::Header };
+            let phase = if facts.begun {
+                Phase::Data
+            } else {
+                Phase::Header
+            };
             facts.ending = Ending::new(By::Client, phase);
             Failed::Broken
         }

@@ -68,7 +68,7 @@ pub(super) async fn send(job: &Job<'_>, mut bytes: &[u8], more: bool) -> Result<
 
 /// Waits until the client has taken what TLS holds.
 pub(super) async fn flush(job: &Job<'_>) -> Result<(), Broken> {
-    while !job.client.channel.with(|s| s.try_flush())? {
+    while !job.client.channel.with(tls::Stream::try_flush)? {
         client_writable(job).await?;
     }
     Ok(())
@@ -94,7 +94,12 @@ async fn member_readable(job: &Job<'_>, upstream: &Upstream) -> Result<(), Broke
             Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Truncated)),
             Poll::Pending => {}
         }
-        if job.client.channel.with(|s| s.tcp().poll_broken()).is_ready() {
+        if job
+            .client
+            .channel
+            .with(|s| s.tcp().poll_broken())
+            .is_ready()
+        {
             return Poll::Ready(Err(Broken::ClientGone));
         }
         deadline.poll_past().map(|()| Err(Broken::Stalled))
@@ -184,7 +189,11 @@ async fn copy(
         send(job, &buf[..taken], more).await?;
         *moved += taken as u64;
         if left.is_done() {
-            return Ok(if taken < n { BodyEnd::Surplus } else { BodyEnd::Done });
+            return Ok(if taken < n {
+                BodyEnd::Surplus
+            } else {
+                BodyEnd::Done
+            });
         }
     }
 }
@@ -200,9 +209,10 @@ pub(super) async fn dechunk(
 ) -> Result<Responded, Broken> {
     let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
     let mut out = job.worker.take_vec();
-    job.edits.write_response(&mut out, head, first, &job.rendered, |known| {
-        matches!(known, Known::TransferEncoding | Known::Trailer)
-    });
+    job.edits
+        .write_response(&mut out, head, first, &job.rendered, |known| {
+            matches!(known, Known::TransferEncoding | Known::Trailer)
+        });
     push_connection(job, false, &mut out);
     h1::finish(&mut out);
     let mut done = pieces(&mut decoder, &first[head.len..], &mut out)?;
@@ -278,8 +288,7 @@ pub(super) async fn pump(
                 }
             }
             while !pipe.is_empty() {
-                splice_out(&upstream.channel, &mut pipe, false)
-                    .map_err(|_| PumpEnd::MemberGone)?;
+                splice_out(&upstream.channel, &mut pipe, false).map_err(|_| PumpEnd::MemberGone)?;
                 if !pipe.is_empty() {
                     member_writable(job, upstream, deadline).await?;
                 }
@@ -320,7 +329,7 @@ pub(super) async fn pump(
     }
     while !upstream
         .channel
-        .with(|s| s.try_flush())
+        .with(tls::Stream::try_flush)
         .map_err(|_| PumpEnd::MemberGone)?
     {
         member_writable(job, upstream, deadline).await?;

@@ -67,7 +67,10 @@ impl Edits {
     pub(crate) fn write_request(&self, out: &mut Vec<u8>, vars: &Vars<'_>, trusted: bool) {
         let (head, buf) = (vars.head, vars.buf);
         let forwarded = &self.forwarded;
-        let id = forwarded.request_id.as_ref().map(|id| Name::new(&id.header));
+        let id = forwarded
+            .request_id
+            .as_ref()
+            .map(|id| Name::new(&id.header));
         h1::write_request(out, buf, head, |known, name| {
             let about_client = match known {
                 Known::XForwardedFor => !trusted || forwarded.x_forwarded_for,

@@ -1,12 +1,12 @@
 //! One exchange: a request read, decided, sent to a member or answered here, and its response.
 
+use super::After;
 use super::attempt::{self, Job};
 use super::facts::{Facts, Logged};
 use super::reply::{self, Reply};
 use super::request::{self, Left, Read, read_head};
 use super::route::{self, Action, Decision};
 use super::vars::Vars;
-use super::{After, facts};
 use crate::access::{By, Ending, Phase as LogPhase, Record};
 use crate::client::Client;
 use crate::counters::add;
@@ -40,7 +40,11 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(status: u16, reason: &'static str) -> Self {
-        let by = if status == 408 { By::ClientTimeout } else { By::Proxy };
+        let by = if status == 408 {
+            By::ClientTimeout
+        } else {
+            By::Proxy
+        };
         Refusal {
             status,
             reason,
@@ -85,7 +89,6 @@ pub(super) async fn exchange(
     client: &mut Client,
     heads: &mut Heads,
     served: u64,
-    first: bool,
 ) -> After {
     if heads.generation != worker.generation() && !renew(worker, client, heads) {
         return After::Close;
@@ -100,7 +103,15 @@ pub(super) async fn exchange(
         Read::Ended => return After::Close,
         Read::Broken => {
             facts.ending = Ending::new(By::Client, LogPhase::Request);
-            add(&client.service.state.counters.of(worker.index).aborted_by_client, 1);
+            add(
+                &client
+                    .service
+                    .state
+                    .counters
+                    .of(worker.index)
+                    .aborted_by_client,
+                1,
+            );
             report(worker, client, &facts);
             return After::Close;
         }
@@ -133,7 +144,7 @@ pub(super) async fn exchange(
     }
     let mut rest = Vec::new();
     let outcome = handle(
-        worker, client, heads, &mut facts, buf, filled, served, first, &mut rest,
+        worker, client, heads, &mut facts, buf, filled, served, &mut rest,
     )
     .await;
     client.pending = rest;
@@ -157,7 +168,10 @@ pub(super) async fn exchange(
 
 /// Decides what becomes of a request whose head is at the front of `buf`, and does it. Bytes of
 /// the next request are left in `rest`.
-#[expect(clippy::too_many_arguments, reason = "the whole of an exchange, taken apart only here")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the whole of an exchange, taken apart only here"
+)]
 async fn handle(
     worker: &Rc<Worker>,
     client: &Client,
@@ -166,7 +180,6 @@ async fn handle(
     buf: Buf,
     filled: usize,
     served: u64,
-    first: bool,
     rest: &mut Vec<u8>,
 ) -> Outcome {
     let service = &*client.service;
@@ -187,7 +200,8 @@ async fn handle(
         pending.extend_from_slice(&buf[body_end..filled]);
         *rest = pending;
     }
-    let used_up = limits.requests_per_connection > 0 && served + 1 >= limits.requests_per_connection;
+    let used_up =
+        limits.requests_per_connection > 0 && served + 1 >= limits.requests_per_connection;
     let keep_alive = head.keep_alive && !used_up && worker.phase() == Phase::Running;
     let decision = route::decide(service, head, &buf);
     let mut request_id = Vec::new();
@@ -208,11 +222,18 @@ async fn handle(
         let Some(reply) = bytes else {
             return Outcome::Refused(Refusal::new(404, "no-route"));
         };
-        return answer(worker, client, facts, &reply, head.method, keep_alive && body.is_done())
-            .await;
+        return answer(
+            worker,
+            client,
+            facts,
+            &reply,
+            head.method,
+            keep_alive && body.is_done(),
+        )
+        .await;
     };
-    let trusted = !service.trusted_proxies.is_empty()
-        && service.trusted_proxies.contains(client.peer.ip());
+    let trusted =
+        !service.trusted_proxies.is_empty() && service.trusted_proxies.contains(client.peer.ip());
     let mut out = worker.take_vec();
     decision.edits.write_request(&mut out, &vars, trusted);
     let upgrade = head.upgrade.filter(|protocol| {
@@ -248,7 +269,6 @@ async fn handle(
         raw_head,
         body_limit: most,
         body_seen: (body_end - head.len) as u64,
-        first: first && served == 0,
     };
     // From here on nothing of the request's own buffer is needed.
     drop(buf);
@@ -313,14 +333,19 @@ async fn answer(
         reply.body = respond.body.text.as_bytes();
         reply.content_type = respond.content_type.as_str();
         for (name, value) in &respond.headers {
-            reply.fields.push((name.as_str(), value.as_str().as_bytes()));
+            reply
+                .fields
+                .push((name.as_str(), value.as_str().as_bytes()));
         }
     }
     let (sent, after) = reply.send(client, method, keep).await;
     facts.status = own.status;
     facts.bytes_out = sent;
     facts.ending = Ending::new(By::Local, LogPhase::Request);
-    add(&client.service.state.counters.of(worker.index).own_responses, 1);
+    add(
+        &client.service.state.counters.of(worker.index).own_responses,
+        1,
+    );
     Outcome::Served {
         keep: after == After::Next,
     }
@@ -335,7 +360,10 @@ async fn refuse(
     method: Method,
 ) -> After {
     client.service.state.counters.refuse(refusal.reason);
-    add(&client.service.state.counters.of(worker.index).own_responses, 1);
+    add(
+        &client.service.state.counters.of(worker.index).own_responses,
+        1,
+    );
     facts.status = refusal.status;
     facts.ending = refusal.ending.because(refusal.reason);
     let text = format!("{} {}\n", refusal.status, refusal.text);
@@ -361,7 +389,9 @@ fn identify(
     if config.keep
         && let Some(id) = head.get(buf, config.header.as_str())
         && (1..=128).contains(&id.len())
-        && id.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
+        && id
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
     {
         out.extend_from_slice(id);
         return;
@@ -375,9 +405,8 @@ fn identify(
 fn is_http(protocols: &[u8]) -> bool {
     protocols.split(|&b| b == b',').any(|protocol| {
         let name = protocol.trim_ascii();
-        let begins = |with: &[u8]| {
-            name.len() >= with.len() && name[..with.len()].eq_ignore_ascii_case(with)
-        };
+        let begins =
+            |with: &[u8]| name.len() >= with.len() && name[..with.len()].eq_ignore_ascii_case(with);
         begins(b"h2") || begins(b"http") || begins(b"tls")
     })
 }
@@ -427,7 +456,7 @@ fn note_text(facts: &mut Facts, head: &RequestHead, buf: &[u8]) {
 }
 
 /// Counts an exchange that is over, and logs it.
-fn report(worker: &Worker, client: &Client, facts: &facts::Facts) {
+fn report(worker: &Worker, client: &Client, facts: &Facts) {
     let cells = client.service.state.counters.of(worker.index);
     match facts.status / 100 {
         1 => add(&cells.responses_1xx, 1),

@@ -51,7 +51,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut client: Client) {
             break;
         }
         // Boxed, so that an idle connection is as small as what it waits for.
-        if Box::pin(busy(&worker, &mut client, first)).await == After::Close {
+        if Box::pin(busy(&worker, &mut client)).await == After::Close {
             break;
         }
         first = false;
@@ -63,15 +63,14 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut client: Client) {
 }
 
 /// Serves requests as long as they follow closely.
-async fn busy(worker: &Rc<Worker>, client: &mut Client, mut first: bool) -> After {
+async fn busy(worker: &Rc<Worker>, client: &mut Client) -> After {
     let mut heads = exchange::Heads::default();
     let mut served = 0;
     loop {
-        let after = exchange::exchange(worker, client, &mut heads, served, first).await;
+        let after = exchange::exchange(worker, client, &mut heads, served).await;
         if after == After::Close {
             return After::Close;
         }
-        first = false;
         served += 1;
         if client.pending.is_empty() && !client.channel.with(|s| s.tcp().is_readable()) {
             let idle = client.service.config.timeouts.idle;

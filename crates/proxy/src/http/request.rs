@@ -5,7 +5,9 @@ use crate::client::Client;
 use crate::events;
 use crate::worker::Worker;
 use reactor::Buf;
-use wire::h1::{ChunkError, ChunkLimits, ChunkedDecoder, Framing, HeadError, Progress, RequestHead};
+use wire::h1::{
+    ChunkError, ChunkLimits, ChunkedDecoder, Framing, HeadError, Progress, RequestHead,
+};
 
 /// How much is read at once while the head is not complete: a body that follows is better moved
 /// without being read.
@@ -111,7 +113,9 @@ impl Left {
             Left::Done => Ok(0),
             Left::UntilClose => Ok(bytes.len()),
             Left::Length(left) => {
-                let n = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let n = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 self.skip(n as u64);
                 Ok(n)
             }

@@ -103,7 +103,11 @@ pub(super) async fn respond(
         match upstream.channel.try_read(&mut buf[end..until]) {
             Ok(Some(n)) if n > 0 => end += n,
             Ok(Some(_)) | Err(_) if end > HEADROOM || interim => {
-                return Err(if facts.begun { Broken::Truncated } else { Broken::Bad("member-truncated") });
+                return Err(if facts.begun {
+                    Broken::Truncated
+                } else {
+                    Broken::Bad("member-truncated")
+                });
             }
             Ok(Some(_)) | Err(_) => return Err(Broken::NoAnswer),
             Ok(None) => await_answer(job, upstream, pumping).await?,
@@ -132,10 +136,7 @@ pub(super) async fn respond(
     let mut left = Left::new(head.framing);
     let body_start = start + head.len;
     let dechunk = job.is_10 && matches!(left, Left::Chunked(_));
-    let keep = job.keep_alive
-        && !dechunk
-        && !pumping.get()
-        && !matches!(left, Left::UntilClose);
+    let keep = job.keep_alive && !dechunk && !pumping.get() && !matches!(left, Left::UntilClose);
     if dechunk {
         return body::dechunk(job, upstream, head, facts, &buf[start..end]).await;
     }
@@ -156,7 +157,10 @@ pub(super) async fn respond(
         let ended = body::relay(job, upstream, buf, &mut left, facts).await;
         whole += ended.moved;
         let bytes = (end - start) as u64 + ended.moved;
-        slot.member().counters().bytes_received.fetch_add(bytes, Relaxed);
+        slot.member()
+            .counters()
+            .bytes_received
+            .fetch_add(bytes, Relaxed);
         match ended.end {
             BodyEnd::Done => {}
             BodyEnd::Surplus => return finish(job, head, upstream, whole, keep, true).await,
@@ -165,7 +169,10 @@ pub(super) async fn respond(
     } else {
         drop(buf);
         let bytes = (end - start) as u64;
-        slot.member().counters().bytes_received.fetch_add(bytes, Relaxed);
+        slot.member()
+            .counters()
+            .bytes_received
+            .fetch_add(bytes, Relaxed);
     }
     finish(job, head, upstream, whole, keep, surplus).await
 }
@@ -182,7 +189,14 @@ async fn finish(
     if !job.client.channel.is_plain() {
         body::flush(job).await?;
     }
-    let released = raise(job.client, Event::HttpResponseRelease, &[], None, head.status).await;
+    let released = raise(
+        job.client,
+        Event::HttpResponseRelease,
+        &[],
+        None,
+        head.status,
+    )
+    .await;
     Ok(Responded::Done {
         keep: keep && released == Verdict::Continue,
         reusable: head.keep_alive && !surplus,
@@ -210,7 +224,12 @@ async fn await_answer(
             deadline.set(job.backend.config.timeouts.response);
             armed = true;
         }
-        if job.client.channel.with(|s| s.tcp().poll_broken()).is_ready() {
+        if job
+            .client
+            .channel
+            .with(|s| s.tcp().poll_broken())
+            .is_ready()
+        {
             return Poll::Ready(Err(Broken::ClientGone));
         }
         deadline.poll_past().map(|()| Err(Broken::Timeout))

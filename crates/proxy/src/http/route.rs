@@ -99,7 +99,9 @@ pub(crate) fn decide<'v>(service: &'v Virtual, head: &RequestHead, buf: &[u8]) -
 pub(crate) fn host<'b>(head: &RequestHead, buf: &'b [u8]) -> &'b str {
     let host = wire::uri::host(head.authority.of(buf));
     // An authority is plain ASCII: the parser has seen to it.
-    std::str::from_utf8(host).unwrap_or("").trim_end_matches('.')
+    std::str::from_utf8(host)
+        .unwrap_or("")
+        .trim_end_matches('.')
 }
 
 /// [`PathMatch::matches`] on bytes: a path need not be UTF-8.
