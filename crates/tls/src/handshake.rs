@@ -4,12 +4,12 @@ use crate::client::ClientContext;
 use crate::engine::Conn;
 use crate::error::{AcceptError, ConnectError};
 use crate::server::ServerContext;
-use crate::session::{Fault, Step, TlsStream};
+use crate::session::{Fault, SCRATCH, Step, TlsStream};
 use crate::stream::Stream;
 use reactor::Tcp;
-use rustls::ProtocolVersion;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
+use rustls::{Error, ProtocolVersion};
 use rustls_pki_types::ServerName;
 use std::io;
 use std::net::Shutdown;
@@ -23,7 +23,7 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\
     Content-Type: text/plain\r\nContent-Length: 44\r\n\r\n\
     This port speaks TLS: use https:// instead.\n";
 
-/// Shakes hands with a client. `first` is what was read from the socket already.
+/// Shakes hands with a client. `first` is what was read from the socket already, 64 KiB at most.
 ///
 /// It takes as long as the client does: the caller sets the limit by dropping the future.
 /// TLS 1.3's session tickets leave together with the first data or the close.
@@ -32,6 +32,9 @@ pub async fn accept(
     first: &[u8],
     server: &Arc<ServerContext>,
 ) -> Result<Stream, AcceptError> {
+    if first.len() > SCRATCH / 2 {
+        return Err(AcceptError::Protocol(Error::PeerSentOversizedRecord));
+    }
     let conn = UnbufferedServerConnection::new(Arc::clone(&server.config))
         .map_err(AcceptError::Protocol)?;
     let mut tls = Box::new(TlsStream::new(

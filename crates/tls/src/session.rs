@@ -24,7 +24,7 @@ const RECORD: usize = 16 * 1024;
 const PREFIX: usize = 4 * 1024;
 
 /// A burst encrypted (a record adds at most 29 bytes), with what waits before it and a KeyUpdate.
-const SCRATCH: usize = BURST + BURST / RECORD * 64 + PREFIX + 1024;
+pub(crate) const SCRATCH: usize = BURST + BURST / RECORD * 64 + PREFIX + 1024;
 
 thread_local! {
     static CIPHERTEXT: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH]);
@@ -179,11 +179,9 @@ impl TlsStream {
     fn fill(&mut self, out: &mut [u8]) -> io::Result<Option<usize>> {
         let result = CIPHERTEXT.with_borrow_mut(|scratch| self.fill_through(scratch, out));
         if !self.outbox.is_empty() && (!self.tickets_wait || self.failed.is_some()) {
-            // Replies to the peer, or the alert that says what it did wrong.
-            let pushed = self.push();
-            if result.is_ok() {
-                pushed?;
-            }
+            // Replies to the peer, or the alert that says what it did wrong. What was read counts
+            // all the same if the socket refuses them: the next write says so.
+            let _ = self.push();
         }
         result
     }
