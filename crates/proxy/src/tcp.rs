@@ -1,0 +1,492 @@
+//! TCP virtuals: a member for each connection, by the server name where TLS tells one, and then bytes both ways.
+//!
+//! TLS that passes through is read only as far as its ClientHello. How members are chosen is left to `balance`, how bytes
+//! are moved to `tunnel`.
+
+use crate::access::{By, Ending, Phase as LogPhase, Record};
+use crate::client::{Channel, Client};
+use crate::counters::{Cells, add};
+use crate::engine::Phase;
+use crate::events::{Event, Verdict, View};
+use crate::prelude;
+use crate::snapshot::{Backend, Virtual};
+use crate::tunnel::{self, End, Side};
+use crate::upstream::ConnectFailure;
+use crate::worker::Worker;
+use balance::{Ask, Member, MemberId, Outcome, Pick, Slot, TicketState};
+use reactor::{Buf, ConnectOptions, Tcp};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
+use tls::{ServerName, Stream};
+use tracing::debug;
+use wire::client_hello::{self, ClientHello, HelloError};
+
+/// Serves a connection of a TCP virtual, whose TLS, if any, has ended here.
+pub(crate) async fn serve(worker: Rc<Worker>, client: Client) {
+    let mut notes = Notes::new(&client);
+    let backend = client.channel.with(|stream| {
+        let name = stream.info().and_then(|info| info.sni);
+        backend_for(&client.service, name).cloned()
+    });
+    let ending = match backend {
+        Some(backend) => converse(&worker, &client, &backend, &mut notes).await,
+        None => refused("no-pool", By::Proxy, LogPhase::Request),
+    };
+    let over_tls = !client.channel.is_plain();
+    let protocol = if over_tls { "tls" } else { "tcp" };
+    conclude(&worker, &client, &notes, protocol, ending).await;
+}
+
+/// Serves a connection whose TLS is passed on as it is.
+pub(crate) async fn serve_passthrough(worker: Rc<Worker>, mut client: Client) {
+    let mut notes = Notes::new(&client);
+    client.deadline.set(client.service.config.timeouts.head);
+    let ending = match hello(&client.channel, &client.deadline, &mut client.pending).await {
+        Ok(hello) => {
+            let backend = backend_for(&client.service, hello.server_name.as_deref()).cloned();
+            notes.server_name = hello.server_name;
+            match backend {
+                Some(backend) => converse(&worker, &client, &backend, &mut notes).await,
+                None => {
+                    alert(&client.channel, Alert::UnrecognizedName);
+                    refused("unrecognized-name", By::Proxy, LogPhase::Request)
+                }
+            }
+        }
+        Err(error) => {
+            if let NoHello::Bad(error) = error
+                && error != HelloError::NotTls
+            {
+                alert(&client.channel, Alert::DecodeError);
+            }
+            debug!(virtual = %client.service.name, peer = %client.peer, %error, "no ClientHello");
+            error.ending()
+        }
+    };
+    conclude(&worker, &client, &notes, "tls-passthrough", ending).await;
+}
+
+/// What is noted of a connection for its log.
+struct Notes {
+    at: SystemTime,
+    begin: Instant,
+    server_name: Option<String>,
+    backend: Option<Arc<Backend>>,
+    member: Option<Arc<Member>>,
+    attempts: u32,
+    queue: Duration,
+    connect: Duration,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+impl Notes {
+    fn new(client: &Client) -> Self {
+        Notes {
+            at: match client.service.log {
+                Some(_) => SystemTime::now(),
+                None => SystemTime::UNIX_EPOCH,
+            },
+            begin: reactor::now(),
+            server_name: None,
+            backend: None,
+            member: None,
+            attempts: 0,
+            queue: Duration::ZERO,
+            connect: Duration::ZERO,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+}
+
+/// The backend for a server name: the first route that has it, or else the virtual's pool.
+fn backend_for<'a>(service: &'a Virtual, name: Option<&str>) -> Option<&'a Arc<Backend>> {
+    let routed = service.sni_routes.iter().find(|(patterns, _)| {
+        patterns.iter().any(|pattern| match name {
+            Some(name) => pattern.matches(name),
+            None => *pattern == model::HostPattern::Any,
+        })
+    });
+    routed
+        .map(|(_, backend)| backend)
+        .or(service.default.as_ref())
+}
+
+/// Finds a member and relays until the end.
+async fn converse(
+    worker: &Worker,
+    client: &Client,
+    backend: &Arc<Backend>,
+    notes: &mut Notes,
+) -> Ending {
+    notes.backend = Some(Arc::clone(backend));
+    if raise(client, Event::ClientAccepted, None).await.is_err() {
+        return refused("handler", By::Proxy, LogPhase::Request);
+    }
+    let (slot, member) = match reach(worker, client, backend, notes).await {
+        Ok(reached) => reached,
+        Err(ending) => return ending,
+    };
+    let cells = cells(worker, client);
+    let counters = slot.member().counters();
+    let relayed = tunnel::relay_counting(
+        &client.channel,
+        &member,
+        &client.deadline,
+        client.service.config.timeouts.tunnel,
+        || worker.phase() == Phase::Stopping,
+        |up, down| {
+            add(&cells.bytes_in, up);
+            add(&cells.bytes_out, down);
+            counters.bytes_sent.fetch_add(up, Relaxed);
+            counters.bytes_received.fetch_add(down, Relaxed);
+        },
+    )
+    .await;
+    notes.bytes_in += relayed.bytes_up;
+    notes.bytes_out += relayed.bytes_down;
+    let outcome = match relayed.end {
+        End::Broken(Side::Member) => {
+            add(&cells.aborted_by_member, 1);
+            Outcome::Reset
+        }
+        End::Broken(Side::Client) => {
+            add(&cells.aborted_by_client, 1);
+            Outcome::Ok
+        }
+        End::Done | End::Idle(_) | End::Stopped => Outcome::Ok,
+    };
+    slot.member().report(outcome, worker.now());
+    relayed.ending
+}
+
+/// Opens a connection to a member, to another one if that fails, and sends what is to be sent first.
+async fn reach(
+    worker: &Worker,
+    client: &Client,
+    backend: &Arc<Backend>,
+    notes: &mut Notes,
+) -> Result<(Slot, Channel), Ending> {
+    let cells = cells(worker, client);
+    // What the client has said already goes along, and finds out whether the connection stands.
+    let first =
+        first_bytes(worker, client).map_err(|_| Ending::new(By::Client, LogPhase::Request))?;
+    let mut tried = Vec::new();
+    loop {
+        let begin = reactor::now();
+        let slot = select(worker, client, backend, &tried).await?;
+        let selected = reactor::now();
+        notes.queue += selected - begin;
+        notes.attempts += 1;
+        notes.member = Some(Arc::clone(slot.member()));
+        if raise(client, Event::MemberSelected, Some(&slot))
+            .await
+            .is_err()
+        {
+            return Err(refused("handler", By::Proxy, LogPhase::Connect));
+        }
+        add(&cells.upstream_connects, 1);
+        let opened = open(client, backend, slot.member(), &first).await;
+        notes.connect += reactor::now() - selected;
+        let error = match opened {
+            Ok(channel) => {
+                let sent = first.len() as u64;
+                notes.bytes_in += sent;
+                add(&cells.bytes_in, sent);
+                slot.member().counters().bytes_sent.fetch_add(sent, Relaxed);
+                worker.give_vec(first);
+                return Ok((slot, channel));
+            }
+            Err(error) => error,
+        };
+        let (pool, member, now) = (&backend.name, slot.member(), worker.now());
+        debug!(%pool, member = %member.name(), %error, "no connection");
+        member.report(Outcome::ConnectError, now);
+        if raise(client, Event::MemberFailed, Some(&slot))
+            .await
+            .is_err()
+        {
+            return Err(refused("handler", By::Proxy, LogPhase::Connect));
+        }
+        tried.push(member.id());
+        drop(slot);
+        let retries = backend.retry_on.connect_failure
+            && notes.attempts < backend.config.retry.attempts
+            && worker.phase() != Phase::Stopping
+            && backend.pool.retry_allowed(now);
+        if !retries {
+            add(&cells.aborted_by_member, 1);
+            return Err(match error {
+                ConnectFailure::Timeout => {
+                    refused("connect-timeout", By::MemberTimeout, LogPhase::Connect)
+                }
+                _ => refused("connect-failed", By::Member, LogPhase::Connect),
+            });
+        }
+        add(&cells.retries, 1);
+    }
+}
+
+/// Chooses a member and takes a unit of it, waiting for one if all that could are full.
+async fn select(
+    worker: &Worker,
+    client: &Client,
+    backend: &Backend,
+    tried: &[MemberId],
+) -> Result<Slot, Ending> {
+    let mut ask = Ask {
+        hash: Some(balance::hash_addr(client.peer.ip())),
+        random: worker.random(),
+        exclude: tried,
+        only: None,
+    };
+    let mut pick = backend.pool.pick(&ask, worker.now());
+    if matches!(pick, Pick::Down) && !tried.is_empty() {
+        // All that are left were tried: better the same again than none.
+        ask.exclude = &[];
+        pick = backend.pool.pick(&ask, worker.now());
+    }
+    match pick {
+        Pick::Slot(slot) => Ok(slot),
+        Pick::Down => Err(refused("no-member", By::Member, LogPhase::Connect)),
+        Pick::Full => Box::pin(queue(worker, client, backend)).await,
+    }
+}
+
+/// Waits in the pool's queue.
+async fn queue(worker: &Worker, client: &Client, backend: &Backend) -> Result<Slot, Ending> {
+    add(&cells(worker, client).queued, 1);
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    let mut ticket = backend
+        .pool
+        .enqueue(waker, worker.now())
+        .map_err(|_| refused("queue-full", By::Resources, LogPhase::Queue))?;
+    let wait = ticket.deadline().saturating_sub(worker.now()).max(1);
+    client.deadline.set(Duration::from_millis(wait));
+    // Its end is to be noticed while nobody reads from it.
+    let _ = client.channel.with(|stream| stream.tcp().watch());
+    poll_fn(|_| {
+        match ticket.poll(worker.now()) {
+            TicketState::Granted(slot) => return Poll::Ready(Ok(slot)),
+            TicketState::TimedOut => {}
+            TicketState::Waiting => {
+                if worker.phase() == Phase::Stopping {
+                    return Poll::Ready(Err(Ending::new(By::Killed, LogPhase::Queue)));
+                }
+                if client.channel.with(|s| s.tcp().poll_broken()).is_ready() {
+                    return Poll::Ready(Err(Ending::new(By::Client, LogPhase::Queue)));
+                }
+                if client.deadline.poll_past().is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        }
+        let ending = refused("queue-timeout", By::MemberTimeout, LogPhase::Queue);
+        Poll::Ready(Err(ending))
+    })
+    .await
+}
+
+/// The most that is read of a client before there is a member to hear it.
+const FIRST: usize = 16 * 1024;
+
+/// What a client has said before there is a member to hear it, as far as it is there.
+fn first_bytes(worker: &Worker, client: &Client) -> io::Result<Vec<u8>> {
+    let mut first = worker.take_vec();
+    first.extend_from_slice(&client.pending);
+    if first.is_empty() {
+        let mut buf = Buf::take();
+        // An end of data is found again by the tunnel.
+        if let Some(n) = client.channel.try_read(&mut buf[..FIRST])? {
+            first.extend_from_slice(&buf[..n]);
+        }
+    }
+    Ok(first)
+}
+
+/// Opens a connection to a member, within the pool's time, and sends it the first bytes.
+async fn open(
+    client: &Client,
+    backend: &Backend,
+    member: &Member,
+    first: &[u8],
+) -> Result<Channel, ConnectFailure> {
+    let deadline = &client.deadline;
+    deadline.set(backend.config.timeouts.connect);
+    let tcp = Tcp::start_connect(member.address(), &ConnectOptions::default())?;
+    let mut header = prelude::proxy_header(client, &backend.config.proxy_protocol);
+    if let Some(context) = &backend.tls {
+        let shaken = Box::pin(open_tls(tcp, backend, member, context, &header));
+        let channel = Channel::new(deadline.guard(shaken).await??);
+        deadline.guard(channel.write_all(first)).await??;
+        deadline.guard(channel.flush()).await??;
+        return Ok(channel);
+    }
+    let opening = if header.is_empty() {
+        first
+    } else {
+        header.extend_from_slice(first);
+        &header
+    };
+    if opening.is_empty() {
+        deadline.guard(tcp.connected()).await??;
+    } else {
+        deadline.guard(tcp.write_all(opening)).await??;
+    }
+    Ok(Channel::new(Stream::Plain(tcp)))
+}
+
+async fn open_tls(
+    tcp: Tcp,
+    backend: &Backend,
+    member: &Member,
+    context: &Arc<tls::ClientContext>,
+    header: &[u8],
+) -> Result<Stream, ConnectFailure> {
+    let name = match backend.host_names.get(member.name()) {
+        Some(host) => ServerName::try_from(host.to_string()).map_err(|_| ConnectFailure::NoName)?,
+        None => ServerName::from(member.address().ip()),
+    };
+    tcp.connected().await?;
+    tcp.write_all(header).await?;
+    Ok(tls::connect(tcp, &name, context).await?)
+}
+
+/// Why there is no ClientHello.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum NoHello {
+    #[error(transparent)]
+    Bad(#[from] HelloError),
+    #[error("it did not come in time")]
+    Timeout,
+    #[error("the client went away before")]
+    Gone,
+}
+
+impl NoHello {
+    fn ending(self) -> Ending {
+        match self {
+            NoHello::Bad(error) => refused(error.reason(), By::Proxy, LogPhase::Request),
+            NoHello::Timeout => {
+                refused("client-hello-timeout", By::ClientTimeout, LogPhase::Request)
+            }
+            NoHello::Gone => refused("client-gone", By::Client, LogPhase::Request),
+        }
+    }
+}
+
+/// Room for the longest ClientHello and the headers of its records.
+const HELLO_ROOM: usize = client_hello::MAX_BYTES + 1024;
+
+/// Reads up to the end of the ClientHello, and perhaps beyond.
+async fn hello(
+    channel: &Channel,
+    deadline: &reactor::Deadline,
+    pending: &mut Vec<u8>,
+) -> Result<ClientHello, NoHello> {
+    loop {
+        if !pending.is_empty()
+            && let Some(hello) = client_hello::parse(pending)?
+        {
+            return Ok(hello);
+        }
+        if pending.len() >= HELLO_ROOM {
+            return Err(HelloError::TooLong.into());
+        }
+        let mut buf = Buf::take();
+        match channel.try_read(&mut buf[..HELLO_ROOM - pending.len()]) {
+            Ok(Some(n)) if n > 0 => pending.extend_from_slice(&buf[..n]),
+            Ok(None) => {
+                drop(buf);
+                match deadline.guard(channel.readable()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return Err(NoHello::Gone),
+                    Err(_) => return Err(NoHello::Timeout),
+                }
+            }
+            Ok(Some(_)) | Err(_) => return Err(NoHello::Gone),
+        }
+    }
+}
+
+/// A TLS alert's description (RFC 8446 section 6).
+#[derive(Clone, Copy)]
+enum Alert {
+    DecodeError = 50,
+    UnrecognizedName = 112,
+}
+
+/// Sends a fatal alert in the clear, as far as the socket takes it: why a client that speaks TLS is not served.
+fn alert(channel: &Channel, alert: Alert) {
+    const ALERT: u8 = 21;
+    const FATAL: u8 = 2;
+    // The connection is closed either way.
+    let _ = channel.try_write(&[ALERT, 3, 3, 0, 2, FATAL, alert as u8]);
+}
+
+/// Runs the virtual's handler, if it wants the event. TCP has no answer but to close.
+async fn raise(client: &Client, event: Event, slot: Option<&Slot>) -> Result<(), ()> {
+    let Some(handler) = client.service.handler.as_deref() else {
+        return Ok(());
+    };
+    if !handler.wants(event) {
+        return Ok(());
+    }
+    let view = View {
+        virtual_name: &client.service.name,
+        client: client.peer,
+        head: &[],
+        member: slot.map(|slot| &**slot.member().name()),
+        status: 0,
+    };
+    match handler.handle(event, view).await {
+        Verdict::Continue => Ok(()),
+        Verdict::Answer(_) | Verdict::Close => Err(()),
+    }
+}
+
+/// Counts and logs a connection that is over.
+async fn conclude(worker: &Worker, client: &Client, notes: &Notes, protocol: &str, ending: Ending) {
+    let service = &client.service;
+    if let Some(reason) = ending.reason {
+        service.state.counters.refuse(reason);
+    }
+    // It is over whatever the handler says.
+    let _ = raise(client, Event::ClientClosed, None).await;
+    let Some(log) = &service.log else { return };
+    if !log.wants(worker.random(), ending.is_own_error()) {
+        return;
+    }
+    let micros = |time: Duration| time.as_micros() as u64;
+    client.channel.with(|stream| {
+        log.write(&Record {
+            protocol,
+            host: notes.server_name.as_deref().unwrap_or_default().as_bytes(),
+            bytes_in: notes.bytes_in,
+            bytes_out: notes.bytes_out,
+            pool: notes.backend.as_ref().map(|backend| backend.name.as_str()),
+            member: notes.member.as_ref().map(|member| &**member.name()),
+            attempts: notes.attempts,
+            tls: stream.info().as_ref(),
+            queue_us: micros(notes.queue),
+            connect_us: micros(notes.connect),
+            total_us: micros(notes.begin.elapsed()),
+            ending,
+            ..Record::new(notes.at, &service.name, client.peer, client.local)
+        });
+    });
+}
+
+fn cells<'a>(worker: &Worker, client: &'a Client) -> &'a Cells {
+    client.service.state.counters.of(worker.index)
+}
+
+fn refused(reason: &'static str, by: By, phase: LogPhase) -> Ending {
+    Ending::new(by, phase).because(reason)
+}
