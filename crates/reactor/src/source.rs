@@ -154,6 +154,16 @@ impl Source {
         (reader, writer)
     }
 
+    /// Leaves the reactor while a duplicate of the descriptor stays open elsewhere, which would
+    /// keep it in the epoll set.
+    pub(crate) fn withdraw(&self) {
+        if self.is_registered() {
+            // The thread-local is gone only while the thread itself ends.
+            let _ = CORE.try_with(|core| core.epoll.remove(self.fd()));
+        }
+        self.release();
+    }
+
     /// Leaves the reactor; the descriptor closes with the last owner.
     pub(crate) fn release(&self) {
         let key = self.key.replace(Key::NONE);

@@ -74,6 +74,19 @@ impl Epoll {
         Ok(())
     }
 
+    /// Forgets a descriptor. Closing it does as much, but only when no duplicate of it is left.
+    pub(crate) fn remove(&self, fd: RawFd) {
+        // SAFETY: no memory is passed. One that is not in the set is forgotten already.
+        unsafe {
+            libc::epoll_ctl(
+                self.0.as_raw_fd(),
+                libc::EPOLL_CTL_DEL,
+                fd,
+                std::ptr::null_mut(),
+            )
+        };
+    }
+
     /// Waits up to `timeout` milliseconds (`None`: without end) and returns the events that came.
     /// A signal ends the wait with none.
     pub(crate) fn wait<'a>(&self, events: &'a mut [Event], timeout: Option<u64>) -> &'a [Event] {

@@ -289,7 +289,9 @@ impl Tcp {
 
     /// Takes the descriptor out of the reactor, so that another thread can have it.
     pub fn into_fd(self) -> io::Result<OwnedFd> {
-        sys::duplicate(self.source.fd())
+        let fd = sys::duplicate(self.source.fd())?;
+        self.source.withdraw();
+        Ok(fd)
     }
 }
 
@@ -360,7 +362,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.source.release();
+        self.source.withdraw();
     }
 }
 
@@ -368,6 +370,7 @@ impl Drop for Listener {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+    use std::time::Duration;
 
     #[test]
     fn accepted_connections_send_without_delay() {
@@ -399,7 +402,7 @@ mod tests {
             let mut got = Vec::new();
             let mut buf = vec![0; 50_000];
             loop {
-                crate::sleep(std::time::Duration::from_millis(1)).await;
+                crate::sleep(Duration::from_millis(1)).await;
                 let n = server.read(&mut buf).await.unwrap();
                 if n == 0 {
                     return got;
@@ -467,6 +470,26 @@ mod tests {
             client.readable().await.unwrap();
             assert!(!client.is_quiet());
             assert!(!client.probe_quiet());
+        });
+    }
+
+    #[test]
+    fn a_socket_can_be_taken_over_again_after_it_was_let_go() {
+        let shared = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = shared.local_addr().unwrap();
+        crate::block_on(async {
+            for _ in 0..3 {
+                let listener = Listener::new(&shared).unwrap();
+                let accept = listener.accept();
+                let options = ConnectOptions::default();
+                let connect = Tcp::connect(to, &options);
+                let (accepted, connected) = crate::join(accept, connect).await;
+                accepted.unwrap();
+                connected.unwrap();
+                // Registered by now: the descriptor outlives the listener in `shared`.
+                let waited = crate::timeout(Duration::from_millis(5), listener.accept()).await;
+                assert!(waited.is_err());
+            }
         });
     }
 
