@@ -30,11 +30,16 @@ pub(crate) struct Machine {
 
 impl Place {
     pub(crate) fn find() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("this crate has no workspace")?;
-        let cache = std::env::var_os("HEADGATE_CACHE").map_or_else(|| root.join(".cache"), PathBuf::from);
-        let headgate = std::env::var_os("HEADGATE").map_or_else(|| root.join("target/release/headgate"), PathBuf::from);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .context("this crate has no workspace")?;
+        let cache =
+            std::env::var_os("HEADGATE_CACHE").map_or_else(|| root.join(".cache"), PathBuf::from);
+        let headgate = std::env::var_os("HEADGATE")
+            .map_or_else(|| root.join("target/release/headgate"), PathBuf::from);
         let scratch = cache.join("run");
-        fs::create_dir_all(&scratch).with_context(|| format!("cannot make {}", scratch.display()))?;
+        fs::create_dir_all(&scratch)
+            .with_context(|| format!("cannot make {}", scratch.display()))?;
         Ok(Self {
             peers: root.join("benches/peers"),
             cache,
@@ -48,11 +53,17 @@ impl Machine {
     pub(crate) fn this() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let processor = value(&cpuinfo, "model name").unwrap_or("unknown").to_owned();
-        let kibibytes = value(&meminfo, "MemTotal").and_then(|value| value.trim_end_matches(" kB").parse::<u64>().ok());
+        let processor = value(&cpuinfo, "model name")
+            .unwrap_or("unknown")
+            .to_owned();
+        let kibibytes = value(&meminfo, "MemTotal")
+            .and_then(|value| value.trim_end_matches(" kB").parse::<u64>().ok());
         Self {
             processor,
-            cores: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+            cores: cpuinfo
+                .lines()
+                .filter(|line| line.starts_with("processor"))
+                .count(),
             memory: format!("{} GiB", kibibytes.unwrap_or(0) / (1024 * 1024)),
             kernel: said("uname", &["-r"]),
             commit: said("git", &["describe", "--always", "--dirty"]),
@@ -68,5 +79,8 @@ fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 fn said(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
-    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
 }

@@ -75,7 +75,11 @@ impl Options {
     }
 
     fn wants(&self, name: &str) -> bool {
-        self.scenario.is_empty() || self.scenario.iter().any(|part| name.contains(part.as_str()))
+        self.scenario.is_empty()
+            || self
+                .scenario
+                .iter()
+                .any(|part| name.contains(part.as_str()))
     }
 }
 
@@ -104,7 +108,8 @@ fn measure(options: &Options) -> Result<()> {
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted)).context("cannot catch signals")?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .context("cannot catch signals")?;
     }
     let mut runner = Runner::new(options, interrupted)?;
     let report = runner.run()?;

@@ -25,7 +25,13 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// Who takes part unless somebody is named.
-    pub(crate) const USUAL: [Self; 5] = [Self::Headgate, Self::Haproxy, Self::Nginx, Self::Envoy, Self::Pingora];
+    pub(crate) const USUAL: [Self; 5] = [
+        Self::Headgate,
+        Self::Haproxy,
+        Self::Nginx,
+        Self::Envoy,
+        Self::Pingora,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -67,7 +73,13 @@ impl Peer {
     }
 
     /// Start it on the given cores and wait until it answers. `under` is a command to run it under, if any.
-    pub(crate) fn start(self, place: &Place, workers: usize, cores: &str, under: &str) -> Result<Process> {
+    pub(crate) fn start(
+        self,
+        place: &Place,
+        workers: usize,
+        cores: &str,
+        under: &str,
+    ) -> Result<Process> {
         let script = place.peers.join("start.sh").display().to_string();
         let command = [script, self.name().to_owned(), workers.to_string()];
         let log = place.scratch.join(format!("{}.log", self.name()));
@@ -116,10 +128,15 @@ fn find_version(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || matches!(c, '/' | '-' | ','));
     let version = |word: &&str| {
         let parts: Vec<&str> = word.split('.').collect();
-        let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number =
+            |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         parts.len() > 1 && parts.iter().all(is_number)
     };
-    words.into_iter().find(version).unwrap_or("unknown").to_owned()
+    words
+        .into_iter()
+        .find(version)
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 fn locked_version(place: &Place) -> Option<String> {
@@ -132,7 +149,8 @@ fn answers(port: u16) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-        socket.write_all(b"GET /health HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")?;
+        socket
+            .write_all(b"GET /health HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")?;
         let mut status = [0; 12];
         socket.read_exact(&mut status)?;
         Ok(&status[9..] == b"200")
@@ -147,9 +165,15 @@ mod tests {
     #[test]
     fn versions_are_found_in_what_programs_say() {
         for (said, version) in [
-            ("HAProxy version 3.2.26-1 2026/10/14 - https://haproxy.org/", "3.2.26"),
+            (
+                "HAProxy version 3.2.26-1 2026/10/14 - https://haproxy.org/",
+                "3.2.26",
+            ),
             ("nginx version: nginx/1.30.6\n", "1.30.6"),
-            ("envoy  version: 9e558/1.40.0/Clean/RELEASE/BoringSSL", "1.40.0"),
+            (
+                "envoy  version: 9e558/1.40.0/Clean/RELEASE/BoringSSL",
+                "1.40.0",
+            ),
             ("nothing", "unknown"),
         ] {
             assert_eq!(find_version(said), version);

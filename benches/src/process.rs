@@ -16,8 +16,15 @@ pub(crate) struct Process {
 
 impl Process {
     /// Start a program on the given cores, what it says on its output and errors going to `log`.
-    pub(crate) fn start(name: &str, cores: &str, command: &[String], environment: &[(&str, String)], log: &PathBuf) -> Result<Self> {
-        let file = std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    pub(crate) fn start(
+        name: &str,
+        cores: &str,
+        command: &[String],
+        environment: &[(&str, String)],
+        log: &PathBuf,
+    ) -> Result<Self> {
+        let file = std::fs::File::create(log)
+            .with_context(|| format!("cannot write {}", log.display()))?;
         let child = Command::new("taskset")
             .args(["-c", cores])
             .args(command)
@@ -59,7 +66,12 @@ impl Drop for Process {
             thread::sleep(Duration::from_millis(20));
         }
         // Descendants may outlive it; itself may not want to go.
-        let left: Vec<u32> = tree.processes().iter().copied().filter(|process| *process != self.child.id()).collect();
+        let left: Vec<u32> = tree
+            .processes()
+            .iter()
+            .copied()
+            .filter(|process| *process != self.child.id())
+            .collect();
         signal("-KILL", &left);
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -67,7 +79,11 @@ impl Drop for Process {
 }
 
 /// Run a program to its end and give back what it said, unless that takes too long or everything is interrupted.
-pub(crate) fn output(mut command: Command, longest: Duration, interrupted: &AtomicBool) -> Result<String> {
+pub(crate) fn output(
+    mut command: Command,
+    longest: Duration,
+    interrupted: &AtomicBool,
+) -> Result<String> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -90,7 +106,10 @@ pub(crate) fn output(mut command: Command, longest: Duration, interrupted: &Atom
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -46,17 +46,53 @@ impl Scenario {
         const K: u64 = 1024;
         vec![
             Self::get("keepalive-1k", "1 KB, 64 connections", Http, K, Some(1.3)),
-            Self::get("keepalive-10k", "10 KB, 64 connections", Http, 10 * K, Some(1.3)),
-            Self::get("keepalive-64k", "64 KB, 64 connections", HttpLarge, 64 * K, Some(1.5)),
-            Self::get("keepalive-512k", "512 KB, 64 connections", HttpLarge, 512 * K, Some(1.4)),
-            Self::get("keepalive-10m", "10 MB, 64 connections", HttpLarge, 10 * K * K, None),
+            Self::get(
+                "keepalive-10k",
+                "10 KB, 64 connections",
+                Http,
+                10 * K,
+                Some(1.3),
+            ),
+            Self::get(
+                "keepalive-64k",
+                "64 KB, 64 connections",
+                HttpLarge,
+                64 * K,
+                Some(1.5),
+            ),
+            Self::get(
+                "keepalive-512k",
+                "512 KB, 64 connections",
+                HttpLarge,
+                512 * K,
+                Some(1.4),
+            ),
+            Self::get(
+                "keepalive-10m",
+                "10 MB, 64 connections",
+                HttpLarge,
+                10 * K * K,
+                None,
+            ),
             Self {
                 connections: 512,
-                ..Self::get("keepalive-1k-512", "1 KB, 512 connections", Http, K, Some(1.8))
+                ..Self::get(
+                    "keepalive-1k-512",
+                    "1 KB, 512 connections",
+                    Http,
+                    K,
+                    Some(1.8),
+                )
             },
             Self {
                 connections: 512,
-                ..Self::get("keepalive-10k-512", "10 KB, 512 connections", Http, 10 * K, Some(1.8))
+                ..Self::get(
+                    "keepalive-10k-512",
+                    "10 KB, 512 connections",
+                    Http,
+                    10 * K,
+                    Some(1.8),
+                )
             },
             Self {
                 mode: Close,
@@ -64,32 +100,74 @@ impl Scenario {
             },
             Self {
                 mode: Handshake,
-                ..Self::get("handshake-p256", "TLS 1.3 handshakes, P-256", P256, 0, Some(1.5))
+                ..Self::get(
+                    "handshake-p256",
+                    "TLS 1.3 handshakes, P-256",
+                    P256,
+                    0,
+                    Some(1.5),
+                )
             },
             Self {
                 mode: Handshake,
-                ..Self::get("handshake-rsa", "TLS 1.3 handshakes, RSA-2048", Rsa, 0, Some(1.2))
+                ..Self::get(
+                    "handshake-rsa",
+                    "TLS 1.3 handshakes, RSA-2048",
+                    Rsa,
+                    0,
+                    Some(1.2),
+                )
             },
             Self::get("tls-10k", "TLS, 10 KB", P256, 10 * K, Some(1.3)),
             Self::get("tls-512k", "TLS, 512 KB", P256, 512 * K, Some(1.3)),
-            Self::get("reencrypt-10k", "TLS on both sides, 10 KB", Reencrypt, 10 * K, Some(1.3)),
+            Self::get(
+                "reencrypt-10k",
+                "TLS on both sides, 10 KB",
+                Reencrypt,
+                10 * K,
+                Some(1.3),
+            ),
             Self {
                 mode: Close,
-                ..Self::get("tcp-512k", "TCP, 512 KB, a connection each", Tcp, 512 * K, None)
+                ..Self::get(
+                    "tcp-512k",
+                    "TCP, 512 KB, a connection each",
+                    Tcp,
+                    512 * K,
+                    None,
+                )
             },
             Self {
                 workers: 2,
-                ..Self::get("two-workers-1k", "1 KB, 64 connections, 2 workers", Http, K, None)
+                ..Self::get(
+                    "two-workers-1k",
+                    "1 KB, 64 connections, 2 workers",
+                    Http,
+                    K,
+                    None,
+                )
             },
             Self {
                 workers: 2,
                 mode: Close,
-                ..Self::get("two-workers-close", "1 KB, a connection each, 2 workers", Http, K, None)
+                ..Self::get(
+                    "two-workers-close",
+                    "1 KB, a connection each, 2 workers",
+                    Http,
+                    K,
+                    None,
+                )
             },
         ]
     }
 
-    fn get(name: &'static str, title: &'static str, way: Way, size: u64, target: Option<f64>) -> Self {
+    fn get(
+        name: &'static str,
+        title: &'static str,
+        way: Way,
+        size: u64,
+        target: Option<f64>,
+    ) -> Self {
         Self {
             name,
             title,
@@ -104,11 +182,25 @@ impl Scenario {
 
     /// Whether a peer takes part: it must know the way.
     pub(crate) fn is_for(&self, peer: Peer) -> bool {
-        match self.way {
-            Way::Http => true,
-            Way::HttpLarge => peer != Peer::Relay || self.size > 0,
-            Way::P256 | Way::Rsa | Way::Reencrypt | Way::Tcp => !matches!(peer, Peer::Pingora | Peer::Relay),
+        let plain = matches!(self.way, Way::Http | Way::HttpLarge);
+        match peer {
+            Peer::Relay => plain && self.mode == Mode::KeepAlive && self.workers == 1,
+            Peer::Pingora => plain,
+            _ => true,
         }
+    }
+
+    /// Whether the target is set against this peer: beyond plain HTTP it is against HAProxy and nginx, others are only watched.
+    pub(crate) fn is_against(&self, peer: Peer) -> bool {
+        match self.way {
+            Way::Http | Way::HttpLarge => peer.is_rival(),
+            _ => matches!(peer, Peer::Haproxy | Peer::Nginx),
+        }
+    }
+
+    /// How much longer than others it runs: large bodies are few in a second, and only whole ones count.
+    pub(crate) fn patience(&self) -> f64 {
+        if self.size > 1 << 20 { 2.0 } else { 1.0 }
     }
 
     /// Where a peer is asked, and for what.
@@ -126,7 +218,11 @@ impl Scenario {
             Way::Http | Way::HttpLarge | Way::Tcp => "http",
             Way::P256 | Way::Rsa | Way::Reencrypt => "https",
         };
-        format!("{scheme}://127.0.0.1:{}/bytes/{}", peer.port() + offset, self.size)
+        format!(
+            "{scheme}://127.0.0.1:{}/bytes/{}",
+            peer.port() + offset,
+            self.size
+        )
     }
 }
 

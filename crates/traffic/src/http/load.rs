@@ -251,7 +251,7 @@ impl Window {
         let cores = Cores::now().busy_since(&self.cores);
         let watched = watched
             .zip(self.watched)
-            .map(|(now, then)| (now - then) as f64 / 1e9);
+            .map(|(now, then)| now.saturating_sub(then) as f64 / 1e9);
         let rate = |per: f64| {
             if per > 0.0 {
                 counts.answers as f64 / per

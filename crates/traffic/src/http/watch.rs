@@ -41,7 +41,7 @@ impl Tree {
         &self.processes
     }
 
-    /// Processor time used so far, user and system, in nanoseconds.
+    /// Processor time used so far, user and system, in nanoseconds. Threads that have ended may be missing from it.
     pub fn cpu(&self) -> u64 {
         self.processes.iter().map(|process| cpu(*process)).sum()
     }
@@ -70,7 +70,9 @@ impl Cores {
     pub fn busy_since(&self, earlier: &Self) -> Vec<f64> {
         let pairs = self.0.iter().zip(&earlier.0);
         pairs
-            .map(|(now, then)| (now.0 - then.0) as f64 / (now.1 - then.1).max(1) as f64)
+            .map(|(now, then)| {
+                now.0.saturating_sub(then.0) as f64 / now.1.saturating_sub(then.1).max(1) as f64
+            })
             .collect()
     }
 }

@@ -35,10 +35,18 @@ fn measure(tls: bool, path: &str, mode: Mode, change: impl FnOnce(&mut Args)) ->
     let stop = Stop::default();
     thread::scope(|scope| {
         scope.spawn(|| origin.run(&stop));
-        let report = run(&args, &stop);
-        stop.stop();
-        report.unwrap()
+        let _stopper = Stopper(&stop);
+        run(&args, &stop).unwrap()
     })
+}
+
+/// Ends the origin also when the load panics.
+struct Stopper<'a>(&'a Stop);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 fn args(url: &str, mode: Mode) -> Args {
@@ -51,7 +59,7 @@ fn args(url: &str, mode: Mode) -> Args {
         mode,
         sources: 0,
         host: None,
-        watch: Some(std::process::id()),
+        watch: None,
         json: false,
     }
 }
@@ -63,7 +71,6 @@ fn assert_clean(report: &Report, size: u64) {
     let head = report.bytes / report.requests - size;
     assert!((30..200).contains(&head), "{report}");
     assert!(report.latency.p50 > 0.0 && report.latency.p50 <= report.latency.max);
-    assert!(report.watched_cpu_seconds.is_some());
 }
 
 #[test]
@@ -115,6 +122,16 @@ fn idle_connections_stay_open_until_the_end() {
         args.duration = 0.3;
     });
     assert_eq!((report.requests, report.errors), (200, 0), "{report}");
+}
+
+#[test]
+fn a_watched_process_is_charged_for_its_time() {
+    let report = measure(false, "/bytes/1024", Mode::KeepAlive, |args| {
+        args.requests = None;
+        args.duration = 0.3;
+        args.watch = Some(std::process::id());
+    });
+    assert!(report.watched_cpu_seconds.is_some(), "{report}");
 }
 
 #[test]
