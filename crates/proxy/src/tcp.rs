@@ -92,7 +92,7 @@ impl Notes {
                 Some(_) => SystemTime::now(),
                 None => SystemTime::UNIX_EPOCH,
             },
-            begin: reactor::now(),
+            begin: Instant::now(),
             server_name: None,
             backend: None,
             member: None,
@@ -179,9 +179,9 @@ async fn reach(
         first_bytes(worker, client).map_err(|_| Ending::new(By::Client, LogPhase::Request))?;
     let mut tried = Vec::new();
     loop {
-        let begin = reactor::now();
+        let begin = Instant::now();
         let slot = select(worker, client, backend, &tried).await?;
-        let selected = reactor::now();
+        let selected = Instant::now();
         notes.queue += selected - begin;
         notes.attempts += 1;
         notes.member = Some(Arc::clone(slot.member()));
@@ -193,7 +193,7 @@ async fn reach(
         }
         add(&cells.upstream_connects, 1);
         let opened = open(client, backend, slot.member(), &first).await;
-        notes.connect += reactor::now() - selected;
+        notes.connect += selected.elapsed();
         let error = match opened {
             Ok(channel) => {
                 let sent = first.len() as u64;

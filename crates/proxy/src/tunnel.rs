@@ -19,6 +19,7 @@ use std::net::Shutdown;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
+use tls::Stream;
 
 /// What became of a tunnel.
 #[derive(Clone, Copy, Debug)]
@@ -377,7 +378,7 @@ fn verdict(up: Way, down: Way) -> Option<End> {
 /// Passes an end of data on, behind all data.
 async fn finish(to: &Channel) -> io::Result<()> {
     to.flush().await?;
-    to.with(|stream| stream.close_notify());
+    to.with(Stream::close_notify);
     to.flush().await?;
     to.with(|stream| stream.tcp().shutdown(Shutdown::Write))
 }

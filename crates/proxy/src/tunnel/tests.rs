@@ -3,7 +3,6 @@ use reactor::{ConnectOptions, Listener, Tcp};
 use std::cell::RefCell;
 use std::net::TcpListener;
 use std::rc::Rc;
-use tls::Stream;
 
 const LONG: Duration = Duration::from_secs(20);
 
