@@ -1,6 +1,7 @@
 //! From a listening socket to a connection that is served: limits, the choice of the worker, and
 //! counting. What is said over the connection is left to `prelude`, `http` and `tcp`.
 
+use crate::client::{Channel, Client};
 use crate::counters::add;
 use crate::engine::{Gauge, Message, Shared};
 use crate::http;
@@ -9,7 +10,7 @@ use crate::prelude;
 use crate::snapshot::{Virtual, VirtualState};
 use crate::tcp;
 use crate::worker::Worker;
-use reactor::{Listener, Tcp};
+use reactor::{Deadline, Listener, Tcp};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Poll, Waker};
 use std::time::Duration;
-use tracing::{debug, warn};
+use tls::Stream;
+use tracing::warn;
 
 /// Connections accepted before others have their turn.
 const BATCH: usize = 16;
@@ -112,18 +114,31 @@ pub(crate) fn serve(worker: &Rc<Worker>, arrival: Arrival) {
         counted,
     } = arrival;
     add(&service.state.counters.of(worker.index).connections, 1);
-    let tcp = match Tcp::from_fd(fd) {
-        Ok(tcp) => tcp,
-        Err(error) => {
-            debug!(%peer, %error, "an accepted connection is of no use");
-            return;
-        }
-    };
+    let tcp = Tcp::from_accepted(fd);
     let worker = Rc::clone(worker);
-    reactor::spawn(converse(worker, tcp, peer, local, service, counted));
+    if service.tls.is_some() || is_relayed(&service, peer) {
+        reactor::spawn(meet(worker, tcp, peer, local, service, counted));
+        return;
+    }
+    let client = Client {
+        channel: Channel::new(Stream::Plain(tcp)),
+        peer,
+        local,
+        service,
+        deadline: Deadline::new(),
+        pending: Vec::new(),
+        _counted: counted,
+    };
+    // Each its own task, so that none is larger than it need be.
+    match client.service.config.protocol {
+        model::Protocol::Http => reactor::spawn(http::serve(worker, client)),
+        model::Protocol::Tcp => reactor::spawn(tcp::serve(worker, client)),
+        model::Protocol::TlsPassthrough => reactor::spawn(tcp::serve_passthrough(worker, client)),
+    }
 }
 
-async fn converse(
+/// Serves a connection before whose own protocol something else comes: TLS or a PROXY header.
+async fn meet(
     worker: Rc<Worker>,
     tcp: Tcp,
     peer: SocketAddr,
@@ -144,8 +159,7 @@ async fn converse(
         }
     }
     match client.service.config.protocol {
-        model::Protocol::Http => http::serve(worker, client).await,
-        // Boxed, so that what they need is not room in every idle connection of HTTP.
+        model::Protocol::Http => Box::pin(http::serve(worker, client)).await,
         model::Protocol::Tcp => Box::pin(tcp::serve(worker, client)).await,
         model::Protocol::TlsPassthrough => Box::pin(tcp::serve_passthrough(worker, client)).await,
     }
@@ -345,4 +359,19 @@ async fn pause(shared: &Shared, error: &io::Error) {
         warn!(%error, pauses, "accepting connections pauses; those that come wait in the kernel");
     }
     reactor::sleep(PAUSE).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_future<A, B, R: Future>(_: impl Fn(A, B) -> R) -> usize {
+        size_of::<R>()
+    }
+
+    #[test]
+    fn a_plain_connection_that_waits_for_a_request_is_small() {
+        let size = size_of_future(http::serve);
+        assert!(size <= 512, "{size} bytes");
+    }
 }

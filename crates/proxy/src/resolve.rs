@@ -276,7 +276,9 @@ mod tests {
     fn new_names_are_looked_up_at_once_and_changes_told() {
         let names = Arc::new(Names::default());
         let (sender, told) = mpsc::channel();
-        let changed = move || drop(sender.send(()));
+        let changed = move || {
+            let _ = sender.send(());
+        };
         let resolver = Resolver::with_lookup(&names, changed, |name| match name {
             "good" => Ok(ips(&["10.0.0.1", "10.0.0.2"])),
             _ => Err(io::ErrorKind::NotFound.into()),

@@ -29,6 +29,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Where a virtual is bound; port 0 is replaced by the port it got.
+    pub fn addresses(&self, name: &str) -> Vec<SocketAddr> {
+        let bound = self.by_address.iter();
+        let own = bound.filter(|(_, service)| *service.name == *name);
+        let mut addresses: Vec<_> = own.map(|(&address, _)| address).collect();
+        addresses.sort_unstable();
+        addresses
+    }
+
     /// What is in force before the first configuration: nothing.
     pub(crate) fn empty() -> Self {
         Snapshot {

@@ -277,3 +277,6 @@ impl Compiler<'_> {
 
 /// Host names by member name.
 type HostNames = HashMap<Arc<str>, Arc<str>>;
+
+#[cfg(test)]
+mod tests;

@@ -65,6 +65,12 @@ impl Control {
         all.map(|handle| handle.thread).collect()
     }
 
+    /// How many workers are on their way out.
+    pub(super) fn retiring(&self) -> usize {
+        let there = |worker: &&Handle| !worker.thread.is_finished();
+        self.retired.iter().filter(there).count()
+    }
+
     fn everyone(&self) -> impl Iterator<Item = &Handle> {
         self.workers.iter().chain(&self.retired)
     }

@@ -125,6 +125,11 @@ impl Engine {
         peers.iter().map(|peer| peer.load.load(Relaxed)).collect()
     }
 
+    /// How many workers take none any more, and end with those they have.
+    pub fn retiring_workers(&self) -> usize {
+        self.core.control().retiring()
+    }
+
     /// How many client connections there are.
     pub fn connections(&self) -> usize {
         self.core.shared.connections.load(Relaxed)
