@@ -26,6 +26,9 @@ use std::time::Duration;
 /// How long a connection is kept ready for its next request before it is folded up.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// Requests after which it is.
+const CHATTY: u64 = 2;
+
 /// What becomes of the connection after an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
@@ -36,25 +39,26 @@ enum After {
 }
 
 /// Serves a client's connection to its end.
-pub(crate) async fn serve(worker: Rc<Worker>, mut client: Client) {
+pub(crate) fn serve(worker: Rc<Worker>, client: Client) -> impl Future<Output = ()> {
+    // Boxed, because a future would hold a client that it was given twice: as given and as used.
+    live(worker, Box::new(client))
+}
+
+async fn live(worker: Rc<Worker>, mut client: Box<Client>) {
     if raise(&client, Event::ClientAccepted).await != Verdict::Continue {
         return;
     }
-    let mut first = true;
+    let mut served = 0;
+    let mut wait = client.service.config.timeouts.head;
     loop {
-        let wait = if first {
-            client.service.config.timeouts.head
-        } else {
-            client.service.config.timeouts.idle.saturating_sub(LINGER)
-        };
-        if client.pending.is_empty() && !next_request(&worker, &client, wait, first).await {
+        if client.pending.is_empty() && !next_request(&worker, &client, wait, served == 0).await {
             break;
         }
         // Boxed, so that an idle connection is as small as what it waits for.
-        if Box::pin(busy(&worker, &mut client)).await == After::Close {
+        let Some(waited) = Box::pin(busy(&worker, &mut client, &mut served)).await else {
             break;
-        }
-        first = false;
+        };
+        wait = client.service.config.timeouts.idle.saturating_sub(waited);
     }
     if !client.channel.is_plain() {
         client.channel.with(tls::Stream::close_notify);
@@ -62,22 +66,26 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut client: Client) {
     raise(&client, Event::ClientClosed).await;
 }
 
-/// Serves requests as long as they follow closely.
-async fn busy(worker: &Rc<Worker>, client: &mut Client) -> After {
+/// Serves requests as long as they follow closely. Returns how long it has waited for the next one
+/// when it did not, or `None` when the connection is over.
+async fn busy(worker: &Rc<Worker>, client: &mut Client, served: &mut u64) -> Option<Duration> {
     let mut heads = exchange::Heads::default();
-    let mut served = 0;
+    let chatty = *served + CHATTY;
     loop {
-        let after = exchange::exchange(worker, client, &mut heads, served).await;
-        if after == After::Close {
-            return After::Close;
+        if exchange::exchange(worker, client, &mut heads, *served).await == After::Close {
+            return None;
         }
-        served += 1;
-        if client.pending.is_empty() && !client.channel.with(|s| s.tcp().is_readable()) {
-            let idle = client.service.config.timeouts.idle;
-            if !next_request(worker, client, LINGER.min(idle), false).await {
-                let over = idle <= LINGER || worker.phase() != Phase::Running;
-                return if over { After::Close } else { After::Next };
-            }
+        *served += 1;
+        if !client.pending.is_empty() || client.channel.with(|s| s.tcp().is_readable()) {
+            continue;
+        }
+        // Who has sent one request alone may not send another for long.
+        if *served < chatty {
+            return Some(Duration::ZERO);
+        }
+        let linger = LINGER.min(client.service.config.timeouts.idle);
+        if !next_request(worker, client, linger, false).await {
+            return Some(linger);
         }
     }
 }
