@@ -179,4 +179,37 @@ mod tests {
             assert_eq!(find_version(said), version);
         }
     }
+
+    #[test]
+    fn headgates_configuration_is_understood() {
+        let mut text = include_str!("../peers/headgate.yaml").to_owned();
+        let names = [
+            "HTTP",
+            "HTTP_LARGE",
+            "TLS_P256",
+            "TLS_RSA",
+            "REENCRYPT",
+            "TCP",
+            "ORIGIN",
+            "ORIGIN_TLS",
+        ];
+        for (port, name) in (8000..).zip(names) {
+            text = text.replace(&format!("@{name}@"), &u16::to_string(&port));
+        }
+        let text = text.replace("@THREADS@", "1").replace("@DIR@", "/certs");
+        let files = [
+            "ca.pem",
+            "p256.pem",
+            "p256-key.pem",
+            "rsa.pem",
+            "rsa-key.pem",
+        ];
+        let source = files
+            .iter()
+            .fold(model::MemorySource::default(), |source, file| {
+                source.file(&format!("/certs/{file}"), "")
+            });
+        let config = model::parse_text("/headgate.yaml".as_ref(), &text, &source);
+        assert!(config.is_ok(), "{}", config.unwrap_err());
+    }
 }
