@@ -7,6 +7,8 @@ use proxy::{ApplyError, Engine, Inherited, Options, Phase};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// A TCP and an HTTP virtual.
@@ -81,6 +83,34 @@ fn workers_become_more_and_fewer_under_connections() {
 }
 
 #[test]
+fn no_connection_is_lost_while_workers_come_and_go() {
+    let (web, echo) = (http("web"), echo());
+    let engine = start(&both(2, echo, web));
+    let to = address(&engine, "web");
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let client = || {
+            let mut served = 0;
+            while !over.load(Ordering::Relaxed) {
+                assert_eq!(Http::connect(to).get("/"), "web");
+                served += 1;
+            }
+            served
+        };
+        let clients: Vec<_> = (0..3).map(|_| scope.spawn(client)).collect();
+        for workers in [1, 3, 2, 4].into_iter().cycle().take(40) {
+            engine.apply(config(&both(workers, echo, web))).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+        over.store(true, Ordering::Relaxed);
+        let served: Vec<u32> = clients.into_iter().map(|c| c.join().unwrap()).collect();
+        assert!(served.iter().sum::<u32>() > 40, "{served:?}");
+    });
+    let totals = engine.snapshot().virtuals["web"].state.counters.totals();
+    assert_eq!(totals.connections_refused, 0);
+}
+
+#[test]
 fn few_long_connections_are_spread_evenly() {
     let echo = echo();
     let engine = start(&both(3, echo, http("web")));
@@ -133,9 +163,9 @@ fn what_cannot_be_used_changes_nothing() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().map(|a| (a, taken)).unwrap();
     let mut bad_address = good.clone();
-    let _ = write!(
+    let _ = writeln!(
         bad_address,
-        "  more: {{listen: [\"127.0.0.1:0\", \"{}\"], pool: web}}\n",
+        "  more: {{listen: [\"127.0.0.1:0\", \"{}\"], pool: web}}",
         taken.0
     );
     let error = engine.apply(config(&bad_address)).unwrap_err();

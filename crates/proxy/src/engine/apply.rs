@@ -107,8 +107,10 @@ impl Core {
         self.names.wait(FIRST_LOOKUP);
         let mut control = self.control();
         let result = self.replace(&mut control, Arc::new(config), &mut inherited);
-        let in_force = self.snapshot.load();
-        self.names.keep(&resolve::names(&in_force.config));
+        let in_force = resolve::names(&self.snapshot.load().config);
+        // Somebody else's configuration may have put them out meanwhile.
+        self.names.add(&in_force);
+        self.names.keep(&in_force);
         if result.is_ok() {
             for address in inherited.addresses() {
                 info!(%address, "a listening socket that was passed is not asked for and closed");

@@ -1,5 +1,6 @@
 //! Origins and clients for tests that drive an engine over loopback.
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails here")]
 
 use model::{Config, MemorySource};
 use proxy::{Engine, Inherited, Options};
