@@ -139,3 +139,28 @@ virtuals: {{web: {{listen: \"127.0.0.1:0\", pool: web}}}}
         assert_eq!(client.get("/"), "two");
     }
 }
+
+#[test]
+fn a_member_known_by_its_host_name_is_found_and_watched() {
+    let origin = http("by name");
+    let name = format!("localhost:{}", origin.port());
+    let engine = start(&format!(
+        "log: {{access: off}}
+monitors: {{port: {{type: tcp, interval: 50ms, timeout: 40ms}}}}
+pools:
+  web:
+    monitors: [port]
+    members: [{{address: \"{name}\", resolve: {{mode: all}}}}, \"nowhere.invalid:80\"]
+virtuals: {{web: {{listen: \"127.0.0.1:0\", pool: web}}}}
+"
+    ));
+    let found = || {
+        let members = engine.members();
+        assert!(members.iter().all(|member| *member.name == *name));
+        members.into_iter().find(|member| member.address == origin)
+    };
+    until("its verdict is there", || {
+        found().is_some_and(|m| m.monitors.iter().any(|status| status.checks > 0))
+    });
+    assert_eq!(Http::connect(address(&engine, "web")).get("/"), "by name");
+}
