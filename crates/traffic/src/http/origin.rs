@@ -14,7 +14,8 @@ mod transport;
 use super::sys::{Epoll, Interest};
 use super::{Error, Stop};
 use answer::Answers;
-use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::{CipherSuite, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serve::Connection;
@@ -192,11 +193,16 @@ fn server_config(certificate: &Path, key: &Path) -> Result<ServerConfig, Error> 
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| bad(certificate, error))?;
     let key_der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| bad(key, error))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
+    let mut provider = aws_lc_rs::default_provider();
+    // All clients get the same suite, the cheapest, so that what they are measured by is the same.
+    provider
+        .cipher_suites
+        .sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(chain, key_der)?;
+    config.ignore_client_order = true;
     Ok(config)
 }
 
