@@ -26,6 +26,10 @@ use std::time::Duration;
 /// How long a connection is kept ready for its next request before it is folded up.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// How long an idle connection of a draining process stays. A client that uses it within this time
+/// gets its answer, and with it the word that the connection closes.
+const LAST_CHANCE: Duration = Duration::from_secs(2);
+
 /// Requests after which it is.
 const CHATTY: u64 = 2;
 
@@ -90,20 +94,24 @@ async fn busy(worker: &Rc<Worker>, client: &mut Client, served: &mut u64) -> Opt
     }
 }
 
-/// Waits for the first bytes of a request: false when none came in time, or the process drains.
+/// Waits for the first bytes of a request: false when none came in time. A process that drains
+/// gives a client that is about to send a last chance to, and then closes.
 async fn next_request(worker: &Worker, client: &Client, wait: Duration, first: bool) -> bool {
     client.deadline.set(wait.max(Duration::from_millis(1)));
+    let mut last_chance = first;
     poll_fn(|_| {
         if client.channel.poll_readable().is_ready() {
             return Poll::Ready(true);
         }
-        let leave = match worker.phase() {
-            Phase::Running => false,
-            Phase::Draining => !first,
-            Phase::Stopping => true,
-        };
-        if leave {
-            return Poll::Ready(false);
+        match worker.phase() {
+            Phase::Draining if !last_chance => {
+                client
+                    .deadline
+                    .set(wait.clamp(Duration::from_millis(1), LAST_CHANCE));
+                last_chance = true;
+            }
+            Phase::Stopping => return Poll::Ready(false),
+            _ => {}
         }
         client.deadline.poll_past().map(|()| false)
     })
