@@ -1,0 +1,91 @@
+//! From the files to a configuration in force: read, checked, applied as a whole or not at all.
+
+use crate::files::{Files, Watch};
+use crate::process::Process;
+use crate::server::{Server, ServerError};
+use crate::view::{Reload, unix_seconds};
+use proxy::{Applied, ApplyError, Engine};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tracing::{error, info};
+
+/// Why a configuration was not taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It is wrong.
+    #[error("{0}")]
+    Read(model::Errors),
+    /// It cannot be put to use.
+    #[error("{0}")]
+    Apply(#[from] ApplyError),
+    /// The admin interface cannot be had as it asks.
+    #[error("{0}")]
+    Admin(#[from] ServerError),
+    /// The thread that was to do it ended.
+    #[error("reading the configuration ended in a panic; the process's log has it")]
+    Panicked,
+}
+
+/// Reads the configuration at `path`; tells in any case which files belong to it.
+pub fn read(path: &Path) -> (Result<model::Config, model::Errors>, Watch) {
+    let files = Files::new();
+    let config = model::parse(path, &files);
+    (config, files.watch())
+}
+
+/// Reads the configuration anew and puts it in force. `cause` is told in the log: who asked. Returns the files to watch from
+/// now on, and what came of it.
+pub async fn reload(
+    engine: &Arc<Engine>,
+    process: &Process,
+    server: &mut Server,
+    cause: &str,
+) -> (Option<Watch>, Result<Arc<model::Config>, String>) {
+    let path = process.config.clone();
+    let read = tokio::task::spawn_blocking(move || read(&path)).await;
+    let (result, watch) = match read {
+        Ok((Ok(config), watch)) => (put_in_force(engine, server, config).await, Some(watch)),
+        Ok((Err(errors), watch)) => (Err(Failure::Read(errors)), Some(watch)),
+        Err(_) => (Err(Failure::Panicked), None),
+    };
+    let mut note = Reload {
+        at: unix_seconds(SystemTime::now()),
+        cause: cause.to_owned(),
+        ok: result.is_ok(),
+        generation: engine.snapshot().generation,
+        changes: Vec::new(),
+        error: None,
+    };
+    let outcome = match result {
+        Ok(applied) => {
+            info!(cause, generation = applied.generation, "configuration reloaded");
+            for change in &applied.changes {
+                info!("{change}");
+            }
+            note.changes = applied.changes;
+            Ok(Arc::clone(&engine.snapshot().config))
+        }
+        Err(failure) => {
+            let text = failure.to_string();
+            error!(cause, "configuration not reloaded; what was in force stays:\n{text}");
+            note.error = Some(text.clone());
+            Err(text)
+        }
+    };
+    process.note_reload(note);
+    (watch, outcome)
+}
+
+async fn put_in_force(
+    engine: &Arc<Engine>,
+    server: &mut Server,
+    config: model::Config,
+) -> Result<Applied, Failure> {
+    let admin = server.prepare(&config.admin)?;
+    let applier = Arc::clone(engine);
+    let applied = tokio::task::spawn_blocking(move || applier.apply(config)).await;
+    let applied = applied.map_err(|_| Failure::Panicked)??;
+    server.replace(admin);
+    Ok(applied)
+}

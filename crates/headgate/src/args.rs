@@ -1,0 +1,173 @@
+//! What can be said on the command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// The version of the program.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// An application delivery controller.
+#[derive(Parser)]
+#[command(
+    name = "headgate",
+    version,
+    after_help = "Exit codes: 0 done, 1 not done, 2 wrong command line, 3 no running Headgate was reached"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Serve what a configuration says
+    Run(Run),
+    /// Tell whether a configuration is good, and if not, all that is wrong
+    Check(Config),
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
+    #[command(flatten)]
+    Steer(Steer),
+    /// Run an HTTP origin, for trials and measurements
+    Origin(traffic::http::origin::Args),
+    /// Run the two origins of the quickstart
+    DemoOrigins,
+    /// Generate traffic
+    Gen(Generate),
+    /// Print the version
+    Version,
+}
+
+/// What is said to a Headgate that runs.
+#[derive(Subcommand)]
+pub(crate) enum Steer {
+    /// Have the configuration read anew
+    Reload(Socket),
+    /// Have the process replaced by the program that now stands in its file, losing no connection
+    Upgrade(Socket),
+    /// Show virtuals, pools and members
+    Status(Status),
+    /// Show what is going on, live
+    Top(Top),
+    /// Print all counters
+    Counters(Socket),
+    /// Have a member finish what it has and take nothing new
+    Drain(Member),
+    /// Have a member take traffic
+    Enable(Member),
+    /// Have a member take nothing
+    Disable(Member),
+    /// Set a member's weight
+    Weight(Weight),
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) config: Config,
+    /// File to write the process's number to
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Config {
+    /// The configuration
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    option: Option<PathBuf>,
+    #[arg(value_name = "FILE", conflicts_with = "option", required_unless_present = "option")]
+    file: Option<PathBuf>,
+}
+
+impl Config {
+    /// The file, however it was given.
+    pub(crate) fn path(&self) -> PathBuf {
+        // One of the two is required.
+        self.option.clone().or_else(|| self.file.clone()).unwrap_or_default()
+    }
+}
+
+/// Where the running process is reached.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Socket {
+    /// The admin socket; else that of the environment variable HEADGATE_SOCKET, else that of the configuration, else
+    /// /run/headgate/admin.sock
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// The configuration that names the admin socket
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) socket: Socket,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) socket: Socket,
+    /// Print one picture of one second and end
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Member {
+    /// The member
+    #[arg(value_name = "POOL/MEMBER")]
+    pub(crate) member: String,
+    #[command(flatten)]
+    pub(crate) socket: Socket,
+}
+
+#[derive(Args)]
+pub(crate) struct Weight {
+    /// The member
+    #[arg(value_name = "POOL/MEMBER")]
+    pub(crate) member: String,
+    /// Its share relative to the others; 0 for nothing new
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=256))]
+    pub(crate) weight: u16,
+    #[command(flatten)]
+    pub(crate) socket: Socket,
+}
+
+#[derive(Args)]
+pub(crate) struct Generate {
+    #[command(subcommand)]
+    pub(crate) what: Generator,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Generator {
+    /// HTTP requests, and a report of how they were answered
+    Http(traffic::http::load::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_configuration_can_be_given_with_and_without_its_flag() {
+        for words in [&["headgate", "check", "a.yaml"][..], &["headgate", "check", "-c", "a.yaml"]] {
+            let Ok(Cli { command: Command::Check(config) }) = Cli::try_parse_from(words) else {
+                panic!("{words:?}");
+            };
+            assert_eq!(config.path(), PathBuf::from("a.yaml"));
+        }
+        assert!(Cli::try_parse_from(["headgate", "check"]).is_err());
+    }
+}
