@@ -68,7 +68,7 @@ impl End {
 }
 
 /// Relays until both sides have ended, one has broken, or nothing has come from either for `idle`. The bytes are added
-/// to the virtual's counters as they go.
+/// to the virtual's counters as they go. Both channels are then only good for being dropped.
 pub(crate) async fn relay(
     worker: &Worker,
     client: &Channel,
@@ -179,8 +179,8 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
     async fn run(&self, client: &Channel, member: &Channel, stopped: impl Fn() -> bool) -> End {
         // A direction that cannot be written notes so here and then reads on, for the sake of the other.
         let (up_way, down_way) = (Cell::new(Way::Open), Cell::new(Way::Open));
-        let mut up = pin!(self.pump(Side::Client, client, member, &up_way));
-        let mut down = pin!(self.pump(Side::Member, member, client, &down_way));
+        let mut up = pin!(self.pump(Side::Client, client, member, &up_way, &down_way));
+        let mut down = pin!(self.pump(Side::Member, member, client, &down_way, &up_way));
         let (mut up_runs, mut down_runs) = (true, true);
         poll_fn(|cx| {
             if stopped() {
@@ -212,8 +212,17 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
     }
 
     /// Moves what comes from one side to the other, until there is no more.
-    async fn pump(&self, side: Side, from: &Channel, to: &Channel, way: &Cell<Way>) {
+    async fn pump(
+        &self,
+        side: Side,
+        from: &Channel,
+        to: &Channel,
+        way: &Cell<Way>,
+        back: &Cell<Way>,
+    ) {
         let ended = match self.flow(side, from, to).await {
+            // With both directions over, the close that follows says all: a call saved.
+            Ok(()) if back.get() == Way::Ended && to.is_plain() => Ok(()),
             Ok(()) => finish(to).await.map_err(Failed::Write),
             Err(failed) => Err(failed),
         };

@@ -1,5 +1,7 @@
 //! TCP virtuals over real sockets: who is connected to whom, with which header in front, and what is counted and logged.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where what it needs fails")]
+
 use model::MemorySource;
 use proxy::{Engine, Inherited, Options, VirtualState};
 use std::fs;

@@ -1,5 +1,7 @@
 //! TCP virtuals that end TLS, and pools that begin it again.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where what it needs fails")]
+
 use proxy::{Engine, Inherited, Options};
 use reactor::{ConnectOptions, Tcp};
 use std::io::Read;
