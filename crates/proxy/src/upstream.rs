@@ -178,16 +178,20 @@ pub(crate) fn give_back(worker: &Worker, backend: &Backend, upstream: Upstream) 
 }
 
 /// Begins a connection to a member, with TLS if the pool has it. Without TLS it may still be under
-/// way: the first write finds out.
+/// way: the first write finds out. `preface` goes before all else: a PROXY header, or nothing.
 pub(crate) async fn open(
     worker: &Worker,
     backend: &Backend,
     member: &Member,
+    preface: &[u8],
     deadline: &Deadline,
 ) -> Result<Upstream, ConnectFailure> {
     let link = worker.upstreams.link(backend, member);
     deadline.set(backend.config.timeouts.connect);
     let tcp = Tcp::start_connect(member.address(), &ConnectOptions::default())?;
+    if !preface.is_empty() {
+        deadline.guard(tcp.write_all(preface)).await??;
+    }
     let stream = match &backend.tls {
         None => Stream::Plain(tcp),
         Some(context) => Box::pin(open_tls(tcp, backend, member, context, deadline)).await?,
@@ -224,7 +228,7 @@ fn pre_connect(worker: &Rc<Worker>, backend: &Arc<Backend>, member: &Arc<Member>
             (Rc::clone(worker), Arc::clone(backend), Arc::clone(member));
         reactor::spawn(async move {
             let deadline = Deadline::new();
-            let Ok(upstream) = open(&worker, &backend, &member, &deadline).await else {
+            let Ok(upstream) = open(&worker, &backend, &member, &[], &deadline).await else {
                 return;
             };
             let tcp = deadline.guard(upstream.channel.writable()).await;

@@ -40,6 +40,13 @@ impl Source {
         })
     }
 
+    /// As [`new`](Source::new), for a connection that is being made: nothing can have come yet.
+    pub(crate) fn connecting(fd: OwnedFd) -> Rc<Self> {
+        let source = Source::new(fd);
+        source.empty();
+        source
+    }
+
     pub(crate) fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }

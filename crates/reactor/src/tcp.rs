@@ -45,7 +45,7 @@ impl Tcp {
     pub fn start_connect(to: SocketAddr, options: &ConnectOptions) -> io::Result<Self> {
         let fd = sys::connect(to, options.from)?;
         Ok(Tcp {
-            source: Source::new(fd),
+            source: Source::connecting(fd),
         })
     }
 

@@ -284,7 +284,8 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
         }
     }
     add(&cells.upstream_connects, 1);
-    match upstream::open(worker, backend, member, &job.client.deadline).await {
+    let preface = tunnel::proxy_header(job.client, &backend.config.proxy_protocol);
+    match upstream::open(worker, backend, member, &preface, &job.client.deadline).await {
         Ok(upstream) => Ok(upstream),
         Err(error) => {
             tracing::debug!(pool = %backend.name, member = %member.name(), %error, "no connection");
@@ -319,29 +320,23 @@ async fn handle_selected(job: &Job<'_>, slot: &Slot) -> Result<(), Failed> {
 
 /// Sends head and early body. On a new connection this is where it turns out whether it stands.
 async fn send(job: &Job<'_>, upstream: &Upstream, slot: &Slot, out: &[u8]) -> Result<(), Failed> {
-    let preface = match job.backend.config.proxy_protocol {
-        model::ProxyProtocol::Off => Vec::new(),
-        _ => tunnel::proxy_header(job.client, &job.backend.config.proxy_protocol),
-    };
-    for part in [&preface[..], out] {
-        let mut part = part;
-        while !part.is_empty() {
-            match upstream.channel.try_write(part) {
-                Ok(0) => {
-                    // The deadline is the one set for connecting; a kept connection gets its own.
-                    if upstream.is_reused() {
-                        job.client.deadline.set(job.backend.config.timeouts.idle);
-                    }
-                    let writable = job.client.deadline.guard(upstream.channel.writable());
-                    match writable.await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(_)) => return Err(send_failed(upstream)),
-                        Err(_) => return Err(connect_failed(true)),
-                    }
+    let mut part = out;
+    while !part.is_empty() {
+        match upstream.channel.try_write(part) {
+            Ok(0) => {
+                // The deadline is the one set for connecting; a kept connection gets its own.
+                if upstream.is_reused() {
+                    job.client.deadline.set(job.backend.config.timeouts.idle);
                 }
-                Ok(n) => part = &part[n..],
-                Err(_) => return Err(send_failed(upstream)),
+                let writable = job.client.deadline.guard(upstream.channel.writable());
+                match writable.await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return Err(send_failed(upstream)),
+                    Err(_) => return Err(connect_failed(true)),
+                }
             }
+            Ok(n) => part = &part[n..],
+            Err(_) => return Err(send_failed(upstream)),
         }
     }
     slot.member()

@@ -97,9 +97,8 @@ pub(super) async fn exchange(
     if client.service.log.is_some() {
         facts.logged = Some(Logged::new());
     }
-    let mut buf = Buf::take();
-    let filled = match read_head(worker, client, &mut heads.request, &mut buf).await {
-        Read::Head(filled) => filled,
+    let (buf, filled) = match read_head(worker, client, &mut heads.request).await {
+        Read::Head(buf, filled) => (buf, filled),
         Read::Ended => return After::Close,
         Read::Broken => {
             facts.ending = Ending::new(By::Client, LogPhase::Request);
@@ -117,8 +116,7 @@ pub(super) async fn exchange(
         }
         Read::Refused(refusal) => {
             // What has no head that can be trusted is logged as far as it came.
-            note_text(&mut facts, &heads.request, &buf[..0]);
-            drop(buf);
+            note_text(&mut facts, &heads.request, &[]);
             return refuse(worker, client, facts, refusal, Method::Get).await;
         }
     };
@@ -194,6 +192,9 @@ async fn handle(
         Ok(n) => head.len + n,
         Err(error) => return Outcome::Refused(error.into()),
     };
+    if most > 0 && (body_end - head.len) as u64 > most {
+        return Outcome::Refused(Refusal::new(413, "body-too-large"));
+    }
     facts.bytes_in = body_end as u64;
     if body_end < filled {
         let mut pending = worker.take_vec();

@@ -16,7 +16,7 @@ const READ: usize = 16 * 1024;
 /// What came of waiting for a head.
 pub(super) enum Read {
     /// It is complete, within that many bytes of the buffer.
-    Head(usize),
+    Head(Buf, usize),
     /// The client ended the connection between requests.
     Ended,
     /// The client broke off in the midst of the head.
@@ -25,13 +25,13 @@ pub(super) enum Read {
     Refused(Refusal),
 }
 
-/// Reads a head into `buf`, what was read before first.
+/// Reads a head into a buffer, what was read before first.
 pub(super) async fn read_head(
     worker: &Worker,
     client: &mut Client,
     head: &mut RequestHead,
-    buf: &mut Buf,
 ) -> Read {
+    let mut buf = Buf::take();
     let limits = client.service.head_limits;
     let room = limits.head_bytes.max(READ);
     let mut filled = client.pending.len();
@@ -45,7 +45,7 @@ pub(super) async fn read_head(
     loop {
         if filled > 0 {
             match head.parse(&buf[..filled], &limits) {
-                Ok(Progress::Complete) => return Read::Head(filled),
+                Ok(Progress::Complete) => return Read::Head(buf, filled),
                 // A head as large as the buffer is too large, whatever the limit.
                 Ok(Progress::Partial) if filled == buf.len() => {
                     return Read::Refused(HeadError::HeadTooLong.into());
@@ -65,12 +65,18 @@ pub(super) async fn read_head(
                     client.deadline.set(client.service.config.timeouts.head);
                     waited = true;
                 }
+                // Meanwhile a part of a head takes no more room than it has bytes: there may be many
+                // who send theirs slowly.
+                let part = buf[..filled].to_vec();
+                drop(buf);
                 match client.deadline.guard(client.channel.readable()).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => return Read::Broken,
                     Err(_) if filled == 0 => return Read::Ended,
                     Err(_) => return Read::Refused(Refusal::new(408, "head-timeout")),
                 }
+                buf = Buf::take();
+                buf[..filled].copy_from_slice(&part);
             }
             Err(_) if filled == 0 => return Read::Ended,
             Err(_) => return Read::Broken,
