@@ -1,3 +1,11 @@
 //! End-to-end tests: the program as its users meet it, over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod bodies;
+mod failures;
+mod framing;
+mod headers;
+mod http;
+mod limits;
+mod support;

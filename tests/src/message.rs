@@ -17,7 +17,8 @@ impl Message {
     /// Understands a head, up to and with its empty line.
     pub fn parse(head: &[u8]) -> Self {
         let text: String = head.iter().map(|byte| char::from(*byte)).collect();
-        let mut lines = text.trim_end_matches("\r\n").split("\r\n");
+        // An empty line before a request is overlooked (RFC 9112, 2.2).
+        let mut lines = text.trim_matches(['\r', '\n']).split("\r\n");
         Self {
             line: lines.next().unwrap_or_default().to_owned(),
             fields: lines.map(field).collect(),

@@ -147,7 +147,7 @@ impl Wire {
     /// If the connection ends in its midst, or breaks.
     pub fn head(&mut self) -> io::Result<Option<Message>> {
         let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
+        while head.len() < 5 || !head.ends_with(b"\r\n\r\n") {
             match self.byte()? {
                 Some(byte) => head.push(byte),
                 None if head.is_empty() => return Ok(None),
