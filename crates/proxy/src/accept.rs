@@ -49,7 +49,8 @@ pub(crate) struct Counted {
     shared: Arc<Shared>,
     load: Arc<Gauge>,
     state: Arc<VirtualState>,
-    address: Option<IpAddr>,
+    /// Boxed, because few have one.
+    address: Option<Box<IpAddr>>,
 }
 
 /// Why a connection is turned away, as it is counted.
@@ -297,7 +298,7 @@ impl Counted {
         if !self.state.per_address.enter(client, limit) {
             return Err("connections-per-address");
         }
-        self.address = Some(client);
+        self.address = Some(Box::new(client));
         Ok(())
     }
 
@@ -310,8 +311,8 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(address) = self.address {
-            self.state.per_address.leave(address);
+        if let Some(address) = &self.address {
+            self.state.per_address.leave(**address);
         }
         self.state.active.fetch_sub(1, Relaxed);
         self.load.fetch_sub(1, Relaxed);

@@ -38,8 +38,12 @@ enum Entry<T> {
     Free { generation: u32, next: usize },
 }
 
+/// Entries a page holds. Pages never move and are never copied: a slab that grows makes nobody wait,
+/// and has no room to spare but in its last page.
+const PAGE: usize = 512;
+
 pub(crate) struct Slab<T> {
-    entries: Vec<Entry<T>>,
+    pages: Vec<Vec<Entry<T>>>,
     free: usize,
     len: usize,
 }
@@ -47,7 +51,7 @@ pub(crate) struct Slab<T> {
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
         Slab {
-            entries: Vec::new(),
+            pages: Vec::new(),
             free: usize::MAX,
             len: 0,
         }
@@ -60,22 +64,25 @@ impl<T> Slab<T> {
     /// Puts in what `make` builds from the key it will have.
     pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         self.len += 1;
-        if let Some(Entry::Free { generation, next }) = self.entries.get(self.free) {
-            let (index, generation, next) = (self.free, *generation, *next);
-            let key = Key::new(index, generation);
-            self.entries[index] = Entry::Used {
-                generation,
-                value: make(key),
-            };
+        if let Some(&Entry::Free { generation, next }) = self.entry(self.free) {
+            let key = Key::new(self.free, generation);
+            let value = make(key);
+            self.pages[self.free / PAGE][self.free % PAGE] = Entry::Used { generation, value };
             self.free = next;
             return key;
         }
+        if self.pages.last().is_none_or(|page| page.len() == PAGE) {
+            self.pages.push(Vec::with_capacity(PAGE));
+        }
+        let last = self.pages.len() - 1;
+        let page = &mut self.pages[last];
+        let index = last * PAGE + page.len();
         assert!(
-            self.entries.len() < MASK as usize,
+            index < MASK as usize,
             "a reactor's slab holds 16 million entries at most"
         );
-        let key = Key::new(self.entries.len(), 0);
-        self.entries.push(Entry::Used {
+        let key = Key::new(index, 0);
+        page.push(Entry::Used {
             generation: 0,
             value: make(key),
         });
@@ -83,7 +90,7 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
-        match self.entries.get(key.index()) {
+        match self.entry(key.index()) {
             Some(Entry::Used { generation, value }) if *generation == key.generation() => {
                 Some(value)
             }
@@ -92,7 +99,8 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        match self.entries.get_mut(key.index()) {
+        let page = self.pages.get_mut(key.index() / PAGE)?;
+        match page.get_mut(key.index() % PAGE) {
             Some(Entry::Used { generation, value }) if *generation == key.generation() => {
                 Some(value)
             }
@@ -109,20 +117,23 @@ impl<T> Slab<T> {
             next: self.free,
         };
         self.free = key.index();
-        match std::mem::replace(&mut self.entries[key.index()], free) {
+        let place = &mut self.pages[key.index() / PAGE][key.index() % PAGE];
+        match std::mem::replace(place, free) {
             Entry::Used { value, .. } => Some(value),
             Entry::Free { .. } => None,
         }
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
-        self.entries
-            .iter()
-            .enumerate()
-            .filter_map(|(index, e)| match e {
-                Entry::Used { generation, .. } => Some(Key::new(index, *generation)),
-                Entry::Free { .. } => None,
-            })
+        let entries = self.pages.iter().flatten().enumerate();
+        entries.filter_map(|(index, entry)| match entry {
+            Entry::Used { generation, .. } => Some(Key::new(index, *generation)),
+            Entry::Free { .. } => None,
+        })
+    }
+
+    fn entry(&self, index: usize) -> Option<&Entry<T>> {
+        self.pages.get(index / PAGE)?.get(index % PAGE)
     }
 }
 
@@ -141,6 +152,28 @@ mod tests {
         assert_eq!(slab.get(second), Some(&"second"));
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.len(), 1);
+    }
+
+    #[test]
+    fn entries_are_found_across_pages() {
+        let mut slab = Slab::new();
+        let keys: Vec<_> = (0..3 * PAGE).map(|n| slab.insert_with(|_| n)).collect();
+        for (n, key) in keys.iter().enumerate() {
+            if n % 3 == 0 {
+                assert_eq!(slab.remove(*key), Some(n));
+            }
+        }
+        let left: Vec<_> = slab
+            .keys()
+            .filter_map(|key| slab.get(key).copied())
+            .collect();
+        let expected: Vec<_> = (0..3 * PAGE).filter(|n| n % 3 != 0).collect();
+        assert_eq!(left, expected);
+        for n in 0..PAGE {
+            slab.insert_with(|_| n);
+        }
+        assert_eq!(slab.len(), 3 * PAGE);
+        assert_eq!(slab.pages.len(), 3);
     }
 
     #[test]
