@@ -137,7 +137,7 @@ fn a_head_that_dribbles_is_timed_out_as_a_whole() {
     let gate = web(origin.address(), "timeouts: {head: 400ms}");
     let mut wire = Wire::connect(gate.at(80));
     let begun = Instant::now();
-    for byte in b"GET / HTTP/1.1\r\nHost: h\r\nX-Padding: abcdefghijklmnopqrst".iter() {
+    for byte in b"GET / HTTP/1.1\r\nHost: h\r\nX-Padding: abcdefghijklmnopqrst" {
         if wire.try_send([*byte]).is_err() || begun.elapsed() > Duration::from_secs(2) {
             break;
         }

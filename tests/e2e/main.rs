@@ -8,4 +8,5 @@ mod framing;
 mod headers;
 mod http;
 mod limits;
+mod operations;
 mod support;

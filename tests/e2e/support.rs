@@ -2,8 +2,8 @@
 
 use headgate_tests::{Headgate, Origin};
 use std::net::{SocketAddr, TcpStream};
-use tungstenite::WebSocket;
 use tungstenite::handshake::client::Response;
+use tungstenite::{Message, WebSocket};
 
 /// A Headgate that passes all of port 80 to an origin.
 pub(crate) fn in_front_of(origin: &Origin) -> Headgate {
@@ -51,4 +51,10 @@ pub(crate) fn websocket(to: SocketAddr) -> (WebSocket<TcpStream>, Response) {
         .set_read_timeout(Some(headgate_tests::PATIENCE))
         .unwrap();
     tungstenite::client(format!("ws://{to}/chat"), stream).unwrap()
+}
+
+/// Sends a text over a WebSocket and has it back.
+pub(crate) fn echo(socket: &mut WebSocket<TcpStream>, text: &str) {
+    socket.send(Message::text(text)).unwrap();
+    assert_eq!(socket.read().unwrap().into_text().unwrap(), text);
 }

@@ -4,6 +4,7 @@ use super::attempt::Job;
 use super::body::{self, BodyEnd};
 use super::facts::Facts;
 use super::request::{Left, raise};
+use crate::engine::Phase;
 use crate::events::{Event, Verdict};
 use crate::upstream::Upstream;
 use balance::Slot;
@@ -136,7 +137,11 @@ pub(super) async fn respond(
     let mut left = Left::new(head.framing);
     let body_start = start + head.len;
     let dechunk = job.is_10 && matches!(left, Left::Chunked(_));
-    let keep = job.keep_alive && !dechunk && !pumping.get() && !matches!(left, Left::UntilClose);
+    let keep = job.keep_alive
+        && !dechunk
+        && !pumping.get()
+        && !matches!(left, Left::UntilClose)
+        && job.worker.phase() == Phase::Running;
     if dechunk {
         return body::dechunk(job, upstream, head, facts, &buf[start..end]).await;
     }
