@@ -6,8 +6,11 @@ use crate::view::{
     Worker, unix_seconds,
 };
 use balance::{Admin, Health};
+use proxy::access::AccessLog;
 use proxy::{Engine, MemberStatus};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) fn status(engine: &Engine, process: &Process) -> Status {
@@ -46,7 +49,7 @@ pub(crate) fn virtuals(engine: &Engine) -> Vec<Virtual> {
                 protocol: config.protocol.as_str().to_owned(),
                 tls: config.tls.as_ref().map(ToString::to_string),
                 pool: config.pool.as_ref().map(ToString::to_string),
-                active: service.state.active.load(std::sync::atomic::Ordering::Relaxed),
+                active: service.state.active.load(Relaxed),
                 connection_limit: config.limits.connections,
                 counters: owned(counters.totals().named()),
                 refusals: owned(counters.refusals().into_iter()),
@@ -80,7 +83,14 @@ pub(crate) fn monitors(engine: &Engine) -> Vec<Check> {
     let statuses = engine.members().into_iter();
     let mut checks: Vec<Check> = statuses.flat_map(|status| checks(&status, now)).collect();
     checks.sort_by(|a, b| {
-        let key = |c: &Check| (c.pool.clone(), c.member.clone(), c.address.clone(), c.monitor.clone());
+        let key = |c: &Check| {
+            (
+                c.pool.clone(),
+                c.member.clone(),
+                c.address.clone(),
+                c.monitor.clone(),
+            )
+        };
         key(a).cmp(&key(b))
     });
     checks
@@ -124,7 +134,10 @@ pub(crate) fn counters(engine: &Engine, refused_tokens: u64) -> Counters {
     }
     Counters {
         process: process_counters(engine, refused_tokens),
-        refusals: virtuals.iter().map(|v| (v.name.clone(), v.refusals.clone())).collect(),
+        refusals: virtuals
+            .iter()
+            .map(|v| (v.name.clone(), v.refusals.clone()))
+            .collect(),
         virtuals: virtuals.into_iter().map(|v| (v.name, v.counters)).collect(),
         members,
     }
@@ -132,15 +145,21 @@ pub(crate) fn counters(engine: &Engine, refused_tokens: u64) -> Counters {
 
 /// What is counted of the process as a whole.
 pub(crate) fn process_counters(engine: &Engine, refused_tokens: u64) -> BTreeMap<String, u64> {
-    let logs = engine.access_logs();
-    // Logs with one output share their counts.
-    let most = |of: fn(&proxy::access::AccessLog) -> u64| logs.iter().map(|l| of(l)).max().unwrap_or(0);
+    let mut logs = engine.access_logs();
+    // Those that write to one output share its counts.
+    let mut outputs: Vec<Arc<AccessLog>> = Vec::new();
+    logs.retain(|log| {
+        let first = !outputs.iter().any(|known| known.shares_output(log));
+        outputs.push(Arc::clone(log));
+        first
+    });
+    let sum = |of: fn(&AccessLog) -> u64| logs.iter().map(|log| of(log)).sum();
     owned(
         [
             ("accept_pauses", engine.accept_pauses()),
-            ("access_log_lines", most(|log| log.lines())),
-            ("access_log_dropped", most(|log| log.dropped())),
-            ("access_log_failures", most(|log| log.failures())),
+            ("access_log_lines", sum(AccessLog::lines)),
+            ("access_log_dropped", sum(AccessLog::dropped)),
+            ("access_log_failures", sum(AccessLog::failures)),
             ("admin_refused", refused_tokens),
         ]
         .into_iter(),
@@ -230,5 +249,7 @@ fn seconds(time: Duration) -> f64 {
 }
 
 fn owned<'a>(named: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<String, u64> {
-    named.map(|(name, value)| (name.to_owned(), value)).collect()
+    named
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }

@@ -12,18 +12,38 @@ pub(crate) fn text(engine: &Engine, process: &Process, refused_tokens: u64) -> S
     let status = collect::status(engine, process);
     out.family("build_info", "gauge", "The program that runs.");
     out.sample("build_info", &[("version", &status.version)], 1);
-    out.family("uptime_seconds", "gauge", "For how long the process has been running.");
+    out.family(
+        "uptime_seconds",
+        "gauge",
+        "For how long the process has been running.",
+    );
     out.sample("uptime_seconds", &[], status.uptime);
-    out.family("config_generation", "gauge", "Which configuration is in force.");
+    out.family(
+        "config_generation",
+        "gauge",
+        "Which configuration is in force.",
+    );
     out.sample("config_generation", &[], status.generation);
-    out.family("config_last_reload_success", "gauge", "Whether the last reload was taken over; 1 if there was none.");
+    out.family(
+        "config_last_reload_success",
+        "gauge",
+        "Whether the last reload was taken over; 1 if there was none.",
+    );
     let reloaded = status.last_reload.as_ref().is_none_or(|reload| reload.ok);
     out.sample("config_last_reload_success", &[], u8::from(reloaded));
     out.family("connections", "gauge", "Client connections.");
     out.sample("connections", &[], status.connections);
-    out.family("connections_limit", "gauge", "The most client connections there may be.");
+    out.family(
+        "connections_limit",
+        "gauge",
+        "The most client connections there may be.",
+    );
     out.sample("connections_limit", &[], status.connection_limit);
-    out.family("worker_connections", "gauge", "Client connections of each worker.");
+    out.family(
+        "worker_connections",
+        "gauge",
+        "Client connections of each worker.",
+    );
     for worker in &status.workers {
         let labels = [("worker", &*worker.index.to_string())];
         out.sample("worker_connections", &labels, worker.connections);
@@ -35,7 +55,11 @@ pub(crate) fn text(engine: &Engine, process: &Process, refused_tokens: u64) -> S
     }
     virtuals(&mut out, engine);
     members(&mut out, engine);
-    out.family("certificate_not_after_seconds", "gauge", "When a certificate ends, in seconds since 1970.");
+    out.family(
+        "certificate_not_after_seconds",
+        "gauge",
+        "When a certificate ends, in seconds since 1970.",
+    );
     for certificate in collect::certificates(engine) {
         let names = certificate.names.join(",");
         let labels = [
@@ -43,18 +67,32 @@ pub(crate) fn text(engine: &Engine, process: &Process, refused_tokens: u64) -> S
             ("source", &certificate.source),
             ("names", &names),
         ];
-        out.sample("certificate_not_after_seconds", &labels, certificate.not_after);
+        out.sample(
+            "certificate_not_after_seconds",
+            &labels,
+            certificate.not_after,
+        );
     }
     out.0
 }
 
 fn virtuals(out: &mut Exposition, engine: &Engine) {
     let virtuals = collect::virtuals(engine);
-    out.family("virtual_active_connections", "gauge", "Connections that a virtual has.");
+    out.family(
+        "virtual_active_connections",
+        "gauge",
+        "Connections that a virtual has.",
+    );
     for service in &virtuals {
-        out.sample("virtual_active_connections", &[("virtual", &service.name)], service.active);
+        out.sample(
+            "virtual_active_connections",
+            &[("virtual", &service.name)],
+            service.active,
+        );
     }
-    let names = virtuals.first().map(|first| first.counters.keys().cloned().collect::<Vec<_>>());
+    let names = virtuals
+        .first()
+        .map(|first| first.counters.keys().cloned().collect::<Vec<_>>());
     for name in names.unwrap_or_default() {
         let family = format!("virtual_{name}_total");
         out.family(&family, "counter", "Counted by a virtual.");
@@ -63,7 +101,11 @@ fn virtuals(out: &mut Exposition, engine: &Engine) {
             out.sample(&family, &[("virtual", &service.name)], value);
         }
     }
-    out.family("virtual_refusals_total", "counter", "What a virtual refused, by reason.");
+    out.family(
+        "virtual_refusals_total",
+        "counter",
+        "What a virtual refused, by reason.",
+    );
     for service in &virtuals {
         for (reason, value) in &service.refusals {
             let labels = [("virtual", &*service.name), ("reason", reason)];
@@ -74,13 +116,25 @@ fn virtuals(out: &mut Exposition, engine: &Engine) {
 
 fn members(out: &mut Exposition, engine: &Engine) {
     let pools = collect::pools(engine);
-    out.family("pool_usable_members", "gauge", "Members of a pool that take new requests.");
+    out.family(
+        "pool_usable_members",
+        "gauge",
+        "Members of a pool that take new requests.",
+    );
     for pool in &pools {
         out.sample("pool_usable_members", &[("pool", &pool.name)], pool.usable);
     }
-    out.family("pool_waiting_requests", "gauge", "Requests that wait for a member of a pool.");
+    out.family(
+        "pool_waiting_requests",
+        "gauge",
+        "Requests that wait for a member of a pool.",
+    );
     for pool in &pools {
-        out.sample("pool_waiting_requests", &[("pool", &pool.name)], pool.waiting);
+        out.sample(
+            "pool_waiting_requests",
+            &[("pool", &pool.name)],
+            pool.waiting,
+        );
     }
     let members = || {
         let all = pools.iter();
@@ -91,11 +145,21 @@ fn members(out: &mut Exposition, engine: &Engine) {
         ("member_up", "Whether a member takes traffic.", |m| {
             u64::from(matches!(m.condition, Condition::Up | Condition::Unknown))
         }),
-        ("member_enabled", "Whether the operator wants traffic to go to a member.", |m| {
-            u64::from(m.state == MemberState::Enabled)
-        }),
-        ("member_weight", "A member's share relative to the others.", |m| m.weight.into()),
-        ("member_active_requests", "Requests that a member has.", |m| m.active.into()),
+        (
+            "member_enabled",
+            "Whether the operator wants traffic to go to a member.",
+            |m| u64::from(m.state == MemberState::Enabled),
+        ),
+        (
+            "member_weight",
+            "A member's share relative to the others.",
+            |m| m.weight.into(),
+        ),
+        (
+            "member_active_requests",
+            "Requests that a member has.",
+            |m| m.active.into(),
+        ),
     ];
     for (family, help, value) in gauges {
         out.family(family, "gauge", help);
@@ -103,7 +167,9 @@ fn members(out: &mut Exposition, engine: &Engine) {
             out.sample(family, &of(&pool.name, member), value(member));
         }
     }
-    let names = members().next().map(|(_, m)| m.counters.keys().cloned().collect::<Vec<_>>());
+    let names = members()
+        .next()
+        .map(|(_, m)| m.counters.keys().cloned().collect::<Vec<_>>());
     for name in names.unwrap_or_default() {
         let family = format!("member_{name}_total");
         out.family(&family, "counter", "Counted by a member.");
@@ -115,7 +181,11 @@ fn members(out: &mut Exposition, engine: &Engine) {
 }
 
 fn of<'a>(pool: &'a str, member: &'a crate::view::Member) -> [(&'static str, &'a str); 3] {
-    [("pool", pool), ("member", &member.name), ("address", &member.address)]
+    [
+        ("pool", pool),
+        ("member", &member.name),
+        ("address", &member.address),
+    ]
 }
 
 #[derive(Default)]
@@ -124,7 +194,10 @@ struct Exposition(String);
 impl Exposition {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "# HELP headgate_{name} {help}\n# TYPE headgate_{name} {kind}");
+        let _ = writeln!(
+            self.0,
+            "# HELP headgate_{name} {help}\n# TYPE headgate_{name} {kind}"
+        );
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {

@@ -86,7 +86,10 @@ impl Process {
 
     /// Notes how a reload went.
     pub fn note_reload(&self, reload: Reload) {
-        let mut last = self.last_reload.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self
+            .last_reload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *last = Some(reload);
     }
 }

@@ -59,7 +59,11 @@ pub async fn reload(
     };
     let outcome = match result {
         Ok(applied) => {
-            info!(cause, generation = applied.generation, "configuration reloaded");
+            info!(
+                cause,
+                generation = applied.generation,
+                "configuration reloaded"
+            );
             for change in &applied.changes {
                 info!("{change}");
             }
@@ -68,7 +72,10 @@ pub async fn reload(
         }
         Err(failure) => {
             let text = failure.to_string();
-            error!(cause, "configuration not reloaded; what was in force stays:\n{text}");
+            error!(
+                cause,
+                "configuration not reloaded; what was in force stays:\n{text}"
+            );
             note.error = Some(text.clone());
             Err(text)
         }

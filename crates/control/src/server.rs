@@ -50,7 +50,9 @@ pub enum ServerError {
         source: io::Error,
     },
     /// Something else has its place.
-    #[error("admin.socket: {0} is there already and is no socket; remove it or choose another path")]
+    #[error(
+        "admin.socket: {0} is there already and is no socket; remove it or choose another path"
+    )]
     NotASocket(PathBuf),
     /// The TCP address could not be listened on.
     #[error("admin.listen: cannot listen on {address}: {source}")]

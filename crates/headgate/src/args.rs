@@ -75,7 +75,11 @@ pub(crate) struct Config {
     /// The configuration
     #[arg(short = 'c', long = "config", value_name = "FILE")]
     option: Option<PathBuf>,
-    #[arg(value_name = "FILE", conflicts_with = "option", required_unless_present = "option")]
+    #[arg(
+        value_name = "FILE",
+        conflicts_with = "option",
+        required_unless_present = "option"
+    )]
     file: Option<PathBuf>,
 }
 
@@ -83,14 +87,17 @@ impl Config {
     /// The file, however it was given.
     pub(crate) fn path(&self) -> PathBuf {
         // One of the two is required.
-        self.option.clone().or_else(|| self.file.clone()).unwrap_or_default()
+        self.option
+            .clone()
+            .or_else(|| self.file.clone())
+            .unwrap_or_default()
     }
 }
 
 /// Where the running process is reached.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Socket {
-    /// The admin socket; else that of the environment variable HEADGATE_SOCKET, else that of the configuration, else
+    /// The admin socket. Without it: that of the configuration given, or of the environment variable HEADGATE_SOCKET, or
     /// /run/headgate/admin.sock
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
@@ -162,8 +169,14 @@ mod tests {
 
     #[test]
     fn the_configuration_can_be_given_with_and_without_its_flag() {
-        for words in [&["headgate", "check", "a.yaml"][..], &["headgate", "check", "-c", "a.yaml"]] {
-            let Ok(Cli { command: Command::Check(config) }) = Cli::try_parse_from(words) else {
+        for words in [
+            &["headgate", "check", "a.yaml"][..],
+            &["headgate", "check", "-c", "a.yaml"],
+        ] {
+            let Ok(Cli {
+                command: Command::Check(config),
+            }) = Cli::try_parse_from(words)
+            else {
                 panic!("{words:?}");
             };
             assert_eq!(config.path(), PathBuf::from("a.yaml"));

@@ -23,7 +23,10 @@ pub(crate) fn origins() -> ExitCode {
         });
         match child {
             Ok(child) => {
-                println!("origin {name} at http://{address}, process {} (kill it and see)", child.id());
+                println!(
+                    "origin {name} at http://{address}, process {} (kill it and see)",
+                    child.id()
+                );
                 running.push((name, address, child));
             }
             Err(error) => {
@@ -45,7 +48,11 @@ pub(crate) fn origins() -> ExitCode {
             Err(_) => false,
         });
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 /// Has the child ended when this process ends, however that comes about.

@@ -46,7 +46,10 @@ impl Log {
                 form.with_writer(writer).boxed()
             }
         };
-        tracing_subscriber::registry().with(filter).with(form).init();
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(form)
+            .init();
         Ok(Log { level, lines })
     }
 
@@ -88,7 +91,11 @@ fn write(lines: &Receiver<Line>, dropped: &AtomicU64) {
             Err(RecvTimeoutError::Timeout) => {
                 let now = dropped.load(Relaxed);
                 if now > told {
-                    let _ = writeln!(stderr, "{} log messages dropped: they came too fast", now - told);
+                    let _ = writeln!(
+                        stderr,
+                        "{} log messages dropped: they came too fast",
+                        now - told
+                    );
                     told = now;
                 }
             }

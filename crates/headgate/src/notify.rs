@@ -73,7 +73,10 @@ mod tests {
         let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
         for (listener, address) in [
             (UnixDatagram::bind(&path).unwrap(), path.into_os_string()),
-            (UnixDatagram::bind_addr(&abstract_address).unwrap(), format!("@{name}").into()),
+            (
+                UnixDatagram::bind_addr(&abstract_address).unwrap(),
+                format!("@{name}").into(),
+            ),
         ] {
             send(&address, "READY=1\n").unwrap();
             let mut buffer = [0; 64];

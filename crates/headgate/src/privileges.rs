@@ -1,6 +1,9 @@
 //! What the process may do: file descriptors, the user it runs as, its capabilities. Settled once, before there are threads,
 //! since capabilities belong to threads.
-#![expect(unsafe_code, reason = "calls to the kernel and the C library that nothing wraps")]
+#![expect(
+    unsafe_code,
+    reason = "calls to the kernel and the C library that nothing wraps"
+)]
 
 use caps::{CapSet, Capability, CapsHashSet};
 use model::{AccessOutput, Config, FileDescriptors, VirtualAccessLog};
@@ -28,7 +31,9 @@ pub(crate) enum PrivilegeError {
         make: &'static str,
     },
     /// Only root can become somebody else.
-    #[error("user: only root can become {0:?}; start as root, or as that user, or leave `user` and `group` out")]
+    #[error(
+        "user: only root can become {0:?}; start as root, or as that user, or leave `user` and `group` out"
+    )]
     NotRoot(String),
     /// A call was refused.
     #[error("cannot {what}: {source}")]
@@ -139,13 +144,22 @@ impl Identity {
     fn assume(&self) -> Result<(), PrivilegeError> {
         // SAFETY: system calls on plain numbers, and a name that ends in NUL.
         unsafe {
-            checked(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0), "keep capabilities")?;
+            checked(
+                libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0),
+                "keep capabilities",
+            )?;
             match self.user.is_empty() {
                 true => checked(libc::setgroups(1, &raw const self.gid), "set groups")?,
                 false => checked(libc::initgroups(self.user.as_ptr(), self.gid), "set groups")?,
             }
-            checked(libc::setresgid(self.gid, self.gid, self.gid), "become the group")?;
-            checked(libc::setresuid(self.uid, self.uid, self.uid), "become the user")
+            checked(
+                libc::setresgid(self.gid, self.gid, self.gid),
+                "become the group",
+            )?;
+            checked(
+                libc::setresuid(self.uid, self.uid, self.uid),
+                "become the user",
+            )
         }
     }
 }
@@ -166,9 +180,13 @@ fn group_id(name: &str) -> Result<libc::gid_t, PrivilegeError> {
 /// The capabilities that the configuration needs.
 fn needed(config: &Config) -> CapsHashSet {
     let virtuals = config.virtuals.values();
-    let mut addresses = virtuals.flat_map(|service| &service.listen).chain(&config.admin.listen);
+    let mut addresses = virtuals
+        .flat_map(|service| &service.listen)
+        .chain(&config.admin.listen);
     let low = addresses.any(|address| (1..FIRST_FREE_PORT).contains(&address.port()));
-    low.then_some(Capability::CAP_NET_BIND_SERVICE).into_iter().collect()
+    low.then_some(Capability::CAP_NET_BIND_SERVICE)
+        .into_iter()
+        .collect()
 }
 
 /// Folders and files that another user than root could not make.
@@ -178,14 +196,19 @@ fn prepare_files(
     identity: &Identity,
     warnings: &mut Warnings,
 ) {
-    let logs = config.virtuals.values().filter_map(|service| match &service.log.access {
-        VirtualAccessLog::Own(log) => Some(log),
-        VirtualAccessLog::Inherit => None,
-    });
-    let logs = logs.chain([&config.log.access]).filter_map(|log| match &log.output {
-        AccessOutput::File(path) => Some(path.as_path()),
-        _ => None,
-    });
+    let logs = config
+        .virtuals
+        .values()
+        .filter_map(|service| match &service.log.access {
+            VirtualAccessLog::Own(log) => Some(log),
+            VirtualAccessLog::Inherit => None,
+        });
+    let logs = logs
+        .chain([&config.log.access])
+        .filter_map(|log| match &log.output {
+            AccessOutput::File(path) => Some(path.as_path()),
+            _ => None,
+        });
     let files: Vec<&Path> = logs.chain(pid_file).collect();
     let folders = files.iter().copied().chain(config.admin.socket.as_deref());
     for folder in folders.filter_map(Path::parent) {
@@ -193,8 +216,13 @@ fn prepare_files(
             continue;
         }
         let made = fs::create_dir_all(folder);
-        if let Err(error) = made.and_then(|()| chown(folder, Some(identity.uid), Some(identity.gid))) {
-            warnings.push(format!("cannot make the folder {}: {error}", folder.display()));
+        if let Err(error) =
+            made.and_then(|()| chown(folder, Some(identity.uid), Some(identity.gid)))
+        {
+            warnings.push(format!(
+                "cannot make the folder {}: {error}",
+                folder.display()
+            ));
         }
     }
     for file in files {
@@ -254,7 +282,10 @@ fn raise_descriptors(config: &Config, warnings: &mut Warnings) -> Result<(), Pri
             return Ok(());
         }
     }
-    warnings.push(format!("cannot raise the limit on file descriptors: {}", io::Error::last_os_error()));
+    warnings.push(format!(
+        "cannot raise the limit on file descriptors: {}",
+        io::Error::last_os_error()
+    ));
     Ok(())
 }
 
@@ -281,7 +312,12 @@ mod tests {
     use super::*;
 
     fn config(text: &str) -> Config {
-        model::parse_text(Path::new("test.yaml"), text, &model::MemorySource::default()).unwrap()
+        model::parse_text(
+            Path::new("test.yaml"),
+            text,
+            &model::MemorySource::default(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -293,12 +329,17 @@ mod tests {
         };
         assert!(needed(&with(1024)).is_empty());
         let needed = needed(&with(443));
-        assert_eq!(needed.into_iter().collect::<Vec<_>>(), [Capability::CAP_NET_BIND_SERVICE]);
+        assert_eq!(
+            needed.into_iter().collect::<Vec<_>>(),
+            [Capability::CAP_NET_BIND_SERVICE]
+        );
     }
 
     #[test]
     fn a_user_that_does_not_exist_is_named() {
-        let error = Identity::of(&config("user: nobody-of-that-name")).err().unwrap();
+        let error = Identity::of(&config("user: nobody-of-that-name"))
+            .err()
+            .unwrap();
         assert!(error.to_string().contains("nobody-of-that-name"), "{error}");
         assert!(error.to_string().contains("useradd"), "{error}");
     }

@@ -184,7 +184,11 @@ impl Life<'_> {
         self.finish(end, &mut signals, &mut requests).await;
     }
 
-    async fn serve(&mut self, signals: &mut Signals, requests: &mut mpsc::Receiver<Request>) -> End {
+    async fn serve(
+        &mut self,
+        signals: &mut Signals,
+        requests: &mut mpsc::Receiver<Request>,
+    ) -> End {
         let mut look = interval(LOOK_AT_FILES);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -236,7 +240,10 @@ impl Life<'_> {
         let generation = self.engine.snapshot().generation;
         Ok(match changes.is_empty() {
             true => format!("reloaded, nothing changed (generation {generation})"),
-            false => format!("reloaded (generation {generation}):\n  {}", changes.join("\n  ")),
+            false => format!(
+                "reloaded (generation {generation}):\n  {}",
+                changes.join("\n  ")
+            ),
         })
     }
 
@@ -246,7 +253,9 @@ impl Life<'_> {
         let engine = Arc::clone(&self.engine);
         let admin = self.server.tcp_listener();
         let replaced = tokio::task::spawn_blocking(move || {
-            let listeners = engine.listeners().map_err(crate::upgrade::UpgradeError::Sockets)?;
+            let listeners = engine
+                .listeners()
+                .map_err(crate::upgrade::UpgradeError::Sockets)?;
             program.replace(listeners, admin)
         });
         let result = match replaced.await {
@@ -257,7 +266,9 @@ impl Life<'_> {
             Ok(pid) => {
                 info!(pid, "another process has taken over");
                 notify::replaced_by(pid);
-                Ok(format!("process {pid} has taken over; this one finishes what it has"))
+                Ok(format!(
+                    "process {pid} has taken over; this one finishes what it has"
+                ))
             }
             Err(why) => {
                 error!("not upgraded; this process goes on: {why}");
@@ -300,7 +311,9 @@ impl Life<'_> {
         };
         let refuse = async {
             while let Some(request) = requests.recv().await {
-                let _ = request.answer.send(Err("this process is ending".to_owned()));
+                let _ = request
+                    .answer
+                    .send(Err("this process is ending".to_owned()));
             }
             std::future::pending::<()>().await;
         };

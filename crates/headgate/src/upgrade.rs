@@ -29,10 +29,7 @@ const READY: &[u8] = b"ready";
 pub(crate) enum UpgradeError {
     /// The program could not be started.
     #[error("cannot start {program}: {source}")]
-    Start {
-        program: PathBuf,
-        source: io::Error,
-    },
+    Start { program: PathBuf, source: io::Error },
     /// What it needs could not be made.
     #[error("cannot hand over the listening sockets: {0}")]
     Sockets(io::Error),
@@ -81,7 +78,9 @@ impl Program {
         let mut passed: Vec<RawFd> = listeners.iter().map(|(_, fd)| fd.as_raw_fd()).collect();
         passed.extend(admin.iter().map(AsRawFd::as_raw_fd));
         passed.push(says.as_raw_fd());
-        let by_number = listeners.iter().map(|(at, fd)| (fd.as_raw_fd().to_string(), json!(at.to_string())));
+        let by_number = listeners
+            .iter()
+            .map(|(at, fd)| (fd.as_raw_fd().to_string(), json!(at.to_string())));
         let handoff = json!({
             "from": std::process::id(),
             "listeners": by_number.collect::<serde_json::Map<_, _>>(),
@@ -89,7 +88,9 @@ impl Program {
             "ready": says.as_raw_fd(),
         });
         let mut command = Command::new(&self.path);
-        command.args(&self.arguments).env(VARIABLE, handoff.to_string());
+        command
+            .args(&self.arguments)
+            .env(VARIABLE, handoff.to_string());
         for name in ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"] {
             command.env_remove(name);
         }
@@ -129,8 +130,12 @@ impl Handoff {
         let numbers = listeners.into_iter().flat_map(|map| map.keys());
         Handoff {
             listeners: Some(numbers.filter_map(|n| adopt(n.parse().ok()?)).collect()),
-            admin: number(&handoff["admin"]).and_then(adopt).map(TcpListener::from),
-            says: number(&handoff["ready"]).and_then(adopt).map(PipeWriter::from),
+            admin: number(&handoff["admin"])
+                .and_then(adopt)
+                .map(TcpListener::from),
+            says: number(&handoff["ready"])
+                .and_then(adopt)
+                .map(PipeWriter::from),
         }
     }
 
@@ -184,7 +189,10 @@ fn adopt(number: RawFd) -> Option<OwnedFd> {
 }
 
 /// Has the child keep these descriptors.
-#[expect(unsafe_code, reason = "what a child does before it is another program is up to its parent")]
+#[expect(
+    unsafe_code,
+    reason = "what a child does before it is another program is up to its parent"
+)]
 fn pass(command: &mut Command, descriptors: Vec<RawFd>) {
     let keep = move || {
         for &descriptor in &descriptors {
@@ -203,8 +211,12 @@ fn pass(command: &mut Command, descriptors: Vec<RawFd>) {
 fn wait_until_it_serves(mut child: Child, said: PipeReader) -> Result<u32, UpgradeError> {
     let result = match hear(said, Instant::now() + LIMIT) {
         Ok(text) if text == READY => return Ok(child.id()),
-        Ok(text) if text.is_empty() => Err(UpgradeError::Refused("it ended; its messages stand in the log".to_owned())),
-        Ok(text) => Err(UpgradeError::Refused(String::from_utf8_lossy(&text).into_owned())),
+        Ok(text) if text.is_empty() => Err(UpgradeError::Refused(
+            "it ended; its messages stand in the log".to_owned(),
+        )),
+        Ok(text) => Err(UpgradeError::Refused(
+            String::from_utf8_lossy(&text).into_owned(),
+        )),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(UpgradeError::TooLate),
         Err(error) => Err(UpgradeError::Sockets(error)),
     };
@@ -282,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_program_that_says_it_serves_has_taken_over() {
-        let script = format!("fd=${{{VARIABLE}##*ready\\\":}}; fd=${{fd%\\}}}}; printf ready >&$fd");
+        let script =
+            format!("fd=${{{VARIABLE}##*ready\\\":}}; fd=${{fd%\\}}}}; printf ready >&$fd");
         let program = Program {
             path: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],

@@ -114,6 +114,11 @@ impl AccessLog {
         });
     }
 
+    /// Whether both write to the same output, and so share its counts.
+    pub fn shares_output(&self, other: &Self) -> bool {
+        self.sink.is_same(&other.sink)
+    }
+
     /// Lines that were taken, over all logs with this output.
     pub fn lines(&self) -> u64 {
         self.sink.lines()

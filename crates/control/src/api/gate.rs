@@ -94,7 +94,9 @@ fn bears(headers: &HeaderMap, token: &str) -> bool {
     let Some((scheme, sent)) = sent.and_then(|value| value.split_at_checked(7)) else {
         return false;
     };
-    scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty() && sent.ct_eq(token.as_bytes()).into()
+    scheme.eq_ignore_ascii_case(b"bearer ")
+        && !token.is_empty()
+        && sent.ct_eq(token.as_bytes()).into()
 }
 
 /// Whether the host that is asked for is this machine by an address, or by the one name that cannot be another's: a page
@@ -127,8 +129,18 @@ mod tests {
     fn only_the_whole_token_is_right() {
         let right = headers(&[("authorization", "bearer s3cret")]);
         assert!(bears(&right, "s3cret"));
-        for wrong in ["", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crets", "Basic s3cret"] {
-            assert!(!bears(&headers(&[("authorization", wrong)]), "s3cret"), "{wrong:?}");
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "Bearer s3cre",
+            "Bearer s3crets",
+            "Basic s3cret",
+        ] {
+            assert!(
+                !bears(&headers(&[("authorization", wrong)]), "s3cret"),
+                "{wrong:?}"
+            );
         }
         assert!(!bears(&headers(&[("authorization", "Bearer ")]), ""));
     }
@@ -140,13 +152,27 @@ mod tests {
             ..model::Admin::default()
         };
         let status = |fields: &[(&'static str, &str)]| admit(&headers(fields), &open).err();
-        for host in ["127.0.0.1:9900", "[::1]:9900", "localhost:9900", "LOCALHOST", "[::1]"] {
+        for host in [
+            "127.0.0.1:9900",
+            "[::1]:9900",
+            "localhost:9900",
+            "LOCALHOST",
+            "[::1]",
+        ] {
             assert!(status(&[("host", host)]).is_none(), "{host}");
         }
-        for host in ["evil.example:9900", "127.0.0.1.evil.example", "10.0.0.1:9900", ""] {
+        for host in [
+            "evil.example:9900",
+            "127.0.0.1.evil.example",
+            "10.0.0.1:9900",
+            "",
+        ] {
             assert!(status(&[("host", host)]).is_some(), "{host}");
         }
-        let page = [("host", "127.0.0.1:9900"), ("origin", "http://evil.example")];
+        let page = [
+            ("host", "127.0.0.1:9900"),
+            ("origin", "http://evil.example"),
+        ];
         assert_eq!(status(&page).unwrap().status, 403);
     }
 

@@ -53,7 +53,11 @@ pub(super) async fn readyz(State(context): Here) -> (StatusCode, &'static str) {
 pub(super) async fn metrics(State(context): Here) -> Response {
     let refused = context.refused.load(Relaxed);
     let text = exposition::text(&context.engine, &context.process, refused);
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    (
+        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        text,
+    )
+        .into_response()
 }
 
 /// The process
@@ -127,7 +131,8 @@ pub(super) async fn change_member(
     Path((pool, member)): Path<(String, String)>,
     change: Result<Json<MemberChange>, JsonRejection>,
 ) -> Result<Json<Pool>, Problem> {
-    const FORM: &str = "send {\"state\": \"enabled\"|\"drain\"|\"disabled\"} or {\"weight\": 0..256}, or both";
+    const FORM: &str =
+        "send {\"state\": \"enabled\"|\"drain\"|\"disabled\"} or {\"weight\": 0..256}, or both";
     let bad = |why: String| Problem::new(StatusCode::BAD_REQUEST, why, FORM);
     let Json(change) = change.map_err(|rejection| bad(rejection.body_text()))?;
     if change == MemberChange::default() {
@@ -179,7 +184,10 @@ pub(super) async fn certificates(State(context): Here) -> Json<Vec<Certificate>>
 /// Everything that is counted
 #[utoipa::path(get, path = "/v1/counters", responses((status = 200, description = "All counters", body = Counters)))]
 pub(super) async fn counters(State(context): Here) -> Json<Counters> {
-    Json(collect::counters(&context.engine, context.refused.load(Relaxed)))
+    Json(collect::counters(
+        &context.engine,
+        context.refused.load(Relaxed),
+    ))
 }
 
 /// The configuration in force, defaults filled in, secrets left out

@@ -47,7 +47,10 @@ impl Context {
     }
 
     pub(crate) fn set_settings(&self, settings: model::Admin) {
-        let mut place = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self
+            .settings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(settings);
     }
 }
@@ -62,7 +65,10 @@ pub(crate) fn router(context: &Arc<Context>) -> Router {
         .fallback(on::nothing_here)
         .method_not_allowed_fallback(on::not_so)
         .layer(DefaultBodyLimit::max(BODY_BYTES))
-        .layer(middleware::from_fn_with_state(Arc::clone(context), gate::check))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(context),
+            gate::check,
+        ))
         .with_state(Arc::clone(context))
 }
 
@@ -76,7 +82,10 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Context>>)> {
         ("/v1/virtuals/{name}", get(on::one_virtual)),
         ("/v1/pools", get(on::pools)),
         ("/v1/pools/{name}", get(on::one_pool)),
-        ("/v1/pools/{pool}/members/{member}", patch(on::change_member)),
+        (
+            "/v1/pools/{pool}/members/{member}",
+            patch(on::change_member),
+        ),
         ("/v1/monitors", get(on::monitors)),
         ("/v1/certificates", get(on::certificates)),
         ("/v1/counters", get(on::counters)),

@@ -94,6 +94,10 @@ impl Sink {
         }
     }
 
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub(super) fn lines(&self) -> u64 {
         lock(&self.0.state).lines
     }
