@@ -1,0 +1,41 @@
+# What there is to do here. `make run` and `make test` work on a Debian machine that has Rust, make, git and a C compiler;
+# they install what else is missing.
+
+.PHONY: help run build test lint fuzz bench clean
+
+help:
+	@echo 'make run     build Headgate and run it on examples/quickstart.yaml'
+	@echo 'make test    run all tests'
+	@echo 'make lint    check form, lints and documentation'
+	@echo 'make bench   measure against other proxies (about 25 minutes; benches/README.md)'
+	@echo 'make fuzz    fuzz each parser for a minute (needs a nightly compiler and cargo-fuzz)'
+
+run: build
+	@.ci/need openssl=openssl
+	@examples/quickstart.sh
+
+build:
+	@.ci/need cargo=cargo cc=gcc
+	cargo build --release --package headgate
+
+# The end-to-end tests use the program as it was built here.
+test:
+	@.ci/need cargo=cargo cc=gcc
+	@tests/tools.sh
+	cargo build --workspace --all-targets
+	HEADGATE_BIN=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/headgate cargo test --workspace --quiet
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+
+bench: build
+	cargo run --release --package headgate-benches
+
+fuzz:
+	cd fuzz && for target in targets/*.rs; do \
+	    cargo +nightly fuzz run $$(basename $$target .rs) -- -max_total_time=60 || exit 1; done
+
+clean:
+	cargo clean
