@@ -97,8 +97,12 @@ struct State {
     /// In the current view's set of those that take new requests.
     usable: AtomicBool,
     failures_in_row: AtomicU32,
+    /// When the first of them was.
+    run_began: AtomicU64,
     /// Failures in a row that eject; 0 for never.
     eject_after: AtomicU32,
+    /// The milliseconds within which they must lie.
+    eject_within: AtomicU64,
     ejected_until: AtomicU64,
     /// How often the next ejection doubles the first one's time.
     ejection_power: AtomicU32,
@@ -204,7 +208,15 @@ impl Member {
         if eject_after == 0 || self.ejected_until(now).is_some() {
             return false;
         }
+        let run_is_over = now.saturating_sub(self.state.run_began.load(Relaxed))
+            > self.state.eject_within.load(Relaxed);
+        if run_is_over {
+            self.state.failures_in_row.store(0, Relaxed);
+        }
         let in_row = self.state.failures_in_row.fetch_add(1, Relaxed) + 1;
+        if in_row == 1 {
+            self.state.run_began.store(now, Relaxed);
+        }
         in_row >= eject_after
             && self
                 .pool
@@ -230,7 +242,9 @@ impl Member {
                 weight: AtomicU16::new(settings.weight),
                 usable: AtomicBool::new(false),
                 failures_in_row: AtomicU32::new(0),
+                run_began: AtomicU64::new(0),
                 eject_after: AtomicU32::new(0),
+                eject_within: AtomicU64::new(0),
                 ejected_until: AtomicU64::new(0),
                 ejection_power: AtomicU32::new(0),
                 up_since: AtomicU64::new(NEVER),
@@ -352,8 +366,9 @@ impl Member {
         self.state.slow_start.store(slow_start, Relaxed);
     }
 
-    pub(crate) fn set_eject_after(&self, failures: u32) {
+    pub(crate) fn set_eject_after(&self, failures: u32, within: Millis) {
         self.state.eject_after.store(failures, Relaxed);
+        self.state.eject_within.store(within, Relaxed);
         if failures == 0 {
             self.state.ejected_until.store(0, Relaxed);
         }

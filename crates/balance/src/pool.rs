@@ -382,11 +382,10 @@ impl Pool {
             member.set_backup(wanted.backup);
             member.set_limit(wanted.limit);
             member.set_slow_start(settings.slow_start);
-            member.set_eject_after(
-                settings
-                    .ejection
-                    .map_or(0, |ejection| ejection.failures.max(1)),
-            );
+            let (failures, within) = settings.ejection.map_or((0, 0), |ejection| {
+                (ejection.failures.max(1), ejection.within)
+            });
+            member.set_eject_after(failures, within);
             config.members.push(member);
         }
         for (gone, _) in old.into_iter().flatten() {

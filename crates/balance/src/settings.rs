@@ -119,6 +119,8 @@ pub enum HashMethod {
 pub struct Ejection {
     /// So many failures in a row; 0 is taken as 1.
     pub failures: u32,
+    /// Milliseconds within which they must lie, from the first of them.
+    pub within: Millis,
     /// Milliseconds out at the first time. Doubles at each further time up to tenfold, and starts over once the member
     /// has served for ten times this long.
     pub time: Millis,

@@ -92,6 +92,7 @@ fn a_full_member_is_full_for_persistence_too() {
 fn ejecting(count: usize, max_percent: u8) -> Arc<Pool> {
     let ejection = Some(Ejection {
         failures: 3,
+        within: 5_000,
         time: 1_000,
         max_percent,
     });
@@ -106,6 +107,16 @@ fn ejecting(count: usize, max_percent: u8) -> Arc<Pool> {
 
 fn fail(member: &Member, times: u32, now: Millis) -> bool {
     (0..times).fold(false, |_, _| member.report(Outcome::ConnectError, now))
+}
+
+#[test]
+fn failures_that_lie_far_apart_eject_nobody() {
+    let pool = ejecting(4, 50);
+    let m0 = member(&pool, "m0");
+    for n in 0..20 {
+        assert!(!fail(&m0, 1, n * 3_000), "failure {n}");
+    }
+    assert!(fail(&m0, 1, 58_000), "the third within five seconds");
 }
 
 #[test]

@@ -101,6 +101,7 @@ impl Simulation {
         let members = (0..count).map(|i| random_member(&mut random, i)).collect();
         let ejection = ejection.then_some(Ejection {
             failures: 3,
+            within: 10_000,
             time: 300,
             max_percent: 50,
         });

@@ -37,6 +37,7 @@ pub(crate) fn settings(config: &model::Pool, names: &Table) -> PoolSettings {
         slow_start: millis(config.slow_start),
         ejection: config.ejection.as_ref().map(|ejection| Ejection {
             failures: ejection.errors,
+            within: millis(ejection.interval),
             time: millis(ejection.time),
             max_percent: ejection.max_ejected.0.clamp(0.0, 100.0) as u8,
         }),
