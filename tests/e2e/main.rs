@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod admin;
+mod balance;
 mod bodies;
 mod failures;
 mod framing;
@@ -10,3 +12,6 @@ mod http;
 mod limits;
 mod operations;
 mod support;
+mod tcp;
+mod tls;
+mod tour;

@@ -242,7 +242,11 @@ impl Wire {
         Ok(true)
     }
 
-    fn line(&mut self) -> io::Result<String> {
+    /// A line, without its end.
+    ///
+    /// # Errors
+    /// If the connection ends before.
+    pub fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         while !line.ends_with("\r\n") {
             let byte = self.byte()?.ok_or(ErrorKind::UnexpectedEof)?;
