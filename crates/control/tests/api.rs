@@ -1,4 +1,5 @@
 //! The API over its sockets, in front of an engine that runs.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod rig;
 
