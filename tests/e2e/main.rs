@@ -5,12 +5,14 @@
 mod admin;
 mod balance;
 mod bodies;
+mod exhaustion;
 mod failures;
 mod framing;
 mod headers;
 mod http;
 mod limits;
 mod operations;
+mod programs;
 mod support;
 mod tcp;
 mod tls;

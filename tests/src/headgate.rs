@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// A running Headgate. Dropping it ends it, and all it has started.
@@ -69,9 +69,7 @@ impl Builder {
     pub fn start(self, config: &str) -> Headgate {
         let gate = self.spawn(config);
         within(PATIENCE * 2, "headgate serves", || {
-            if let Some(status) = gate.child.lock().unwrap().try_wait().unwrap() {
-                panic!("headgate ended with {status}:\n{}", gate.log());
-            }
+            assert!(gate.is_running(), "headgate ended");
             gate.try_api("GET", "/readyz", "")
                 .is_some_and(|(status, _)| status == 200)
                 .then_some(())
@@ -313,7 +311,7 @@ impl Drop for Headgate {
         if std::thread::panicking() {
             eprintln!("--- headgate's log:\n{}---", self.log());
         }
-        let child = self.child.get_mut().unwrap();
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Its group: an upgrade's new process is in it too.
         let group = format!("-{}", child.id());
         let _ = Command::new("kill")
