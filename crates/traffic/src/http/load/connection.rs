@@ -220,7 +220,11 @@ impl Connection {
                 (_, Some(_)) => self.response.skip(got as u64),
             };
             match read.map_err(io::Error::other)? {
-                Read::Whole { status, bytes } => {
+                Read::Whole {
+                    status,
+                    bytes,
+                    last,
+                } => {
                     let now = nanoseconds(start);
                     *exchange = Some(Exchange {
                         status,
@@ -228,7 +232,7 @@ impl Connection {
                         nanoseconds: now - self.began,
                     });
                     shared.first_read = if bytes <= SMALL as u64 { SMALL } else { PEEK };
-                    if shared.mode == Mode::KeepAlive {
+                    if shared.mode == Mode::KeepAlive && !last {
                         self.began = now;
                         self.sent = 0;
                         send_rest(socket, &shared.request, &mut self.sent)?;
@@ -299,14 +303,19 @@ impl Connection {
             } else {
                 session.send(socket)?;
             }
-            if let Read::Whole { status, bytes } = read.map_err(io::Error::other)? {
+            if let Read::Whole {
+                status,
+                bytes,
+                last,
+            } = read.map_err(io::Error::other)?
+            {
                 let now = nanoseconds(start);
                 *exchange = Some(Exchange {
                     status,
                     bytes,
                     nanoseconds: now - self.began,
                 });
-                if shared.mode == Mode::KeepAlive {
+                if shared.mode == Mode::KeepAlive && !last {
                     self.began = now;
                     session.advance(&mut [], Want::Send(&shared.request), |_| ())?;
                     session.send(socket)?;

@@ -9,6 +9,7 @@ pub(super) struct Response {
     /// Bytes of head and body so far.
     bytes: u64,
     body: Option<Left>,
+    last: bool,
 }
 
 /// How much of the body is still to come.
@@ -23,7 +24,12 @@ pub(super) enum Left {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     More,
-    Whole { status: u16, bytes: u64 },
+    /// It is; `last` if the server ends the connection behind it.
+    Whole {
+        status: u16,
+        bytes: u64,
+        last: bool,
+    },
 }
 
 /// A head longer than this is no head, in bytes.
@@ -41,7 +47,12 @@ impl Response {
             return self.skip(data.len() as u64);
         }
         self.bytes += data.len() as u64;
-        let (status, body, head) = if self.partial.is_empty() {
+        let Head {
+            status,
+            body,
+            last,
+            length: head,
+        } = if self.partial.is_empty() {
             match parse(data)? {
                 Some(head) => head,
                 None => {
@@ -73,6 +84,7 @@ impl Response {
         }
         self.status = status;
         self.body = Some(body);
+        self.last = last;
         self.bytes -= behind as u64;
         self.skip(behind as u64)
     }
@@ -109,6 +121,7 @@ impl Response {
         let whole = Read::Whole {
             status: self.status,
             bytes: self.bytes,
+            last: self.last,
         };
         self.body = None;
         self.bytes = 0;
@@ -116,8 +129,18 @@ impl Response {
     }
 }
 
-/// Status, body and length of the head at the beginning of `data`; nothing if it is not all there.
-fn parse(data: &[u8]) -> Result<Option<(u16, Left, usize)>, &'static str> {
+/// What a head says.
+struct Head {
+    status: u16,
+    body: Left,
+    /// Whether the connection ends behind it.
+    last: bool,
+    /// Bytes of the head.
+    length: usize,
+}
+
+/// The head at the beginning of `data`; nothing if it is not all there.
+fn parse(data: &[u8]) -> Result<Option<Head>, &'static str> {
     let Some(end) = memchr::memmem::find(data, b"\r\n\r\n") else {
         return Ok(None);
     };
@@ -135,6 +158,7 @@ fn parse(data: &[u8]) -> Result<Option<(u16, Left, usize)>, &'static str> {
     } else {
         Left::UntilEnd
     };
+    let mut last = false;
     for field in head.split(|byte| *byte == b'\n').skip(1) {
         // Most fields are told by their length alone.
         if field.len() < 15 || !matches!(field[0], b'c' | b'C' | b't' | b'T') {
@@ -144,11 +168,22 @@ fn parse(data: &[u8]) -> Result<Option<(u16, Left, usize)>, &'static str> {
             let length =
                 number(field[15..].trim_ascii()).ok_or("the response's length is no number")?;
             body = Left::Bytes(length);
+        } else if field
+            .trim_ascii_end()
+            .eq_ignore_ascii_case(b"connection: close")
+        {
+            last = true;
         } else if field.len() > 18 && field[..18].eq_ignore_ascii_case(b"transfer-encoding:") {
             return Err("the response is chunked, which this load does not read");
         }
     }
-    Ok(Some((status, body, end + 4)))
+    last |= body == Left::UntilEnd;
+    Ok(Some(Head {
+        status,
+        body,
+        last,
+        length: end + 4,
+    }))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -175,7 +210,7 @@ mod tests {
             for piece in HELLO.chunks(split) {
                 match response.feed(piece).unwrap() {
                     Read::More => {}
-                    Read::Whole { status, bytes } => {
+                    Read::Whole { status, bytes, .. } => {
                         assert_eq!((status, bytes), (200, HELLO.len() as u64));
                         whole += 1;
                     }
@@ -194,7 +229,8 @@ mod tests {
             response.end(),
             Ok(Read::Whole {
                 status: 200,
-                bytes: 22
+                bytes: 22,
+                last: true,
             })
         );
     }
@@ -210,5 +246,17 @@ mod tests {
                 .is_err()
         );
         assert!(Response::default().end().is_err());
+    }
+
+    #[test]
+    fn a_response_that_ends_the_connection_says_so() {
+        let last = |head: &[u8]| match Response::default().feed(head) {
+            Ok(Read::Whole { last, .. }) => last,
+            other => panic!("{other:?}"),
+        };
+        assert!(last(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        ));
+        assert!(!last(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
     }
 }
