@@ -25,9 +25,9 @@ fn running_out_of_descriptors_passes_when_some_come_back() {
         [200, 502, 503].contains(&status),
         "those it has get an answer: {status}"
     );
-    let before = cpu(&gate);
+    let before = gate.cpu();
     std::thread::sleep(Duration::from_secs(1));
-    let spent = cpu(&gate) - before;
+    let spent = gate.cpu() - before;
     assert!(spent < 50, "{spent} hundredths of a second spent waiting");
     drop(many);
     eventually("new ones are served again", || {
@@ -163,9 +163,9 @@ fn an_idle_process_uses_next_to_no_time() {
             wire
         })
         .collect();
-    let (before, begun) = (cpu(&gate), Instant::now());
+    let (before, begun) = (gate.cpu(), Instant::now());
     std::thread::sleep(Duration::from_secs(1));
-    let spent = cpu(&gate) - before;
+    let spent = gate.cpu() - before;
     assert!(spent <= 10, "{spent} hundredths in {:?}", begun.elapsed());
     drop(held);
 }
@@ -176,17 +176,4 @@ fn for_everyone() -> Builder {
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(builder.dir().path(), open).unwrap();
     builder
-}
-
-/// Processor time spent so far, in hundredths of a second.
-fn cpu(gate: &Headgate) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", gate.pid())).unwrap();
-    let after = stat.rsplit_once(") ").unwrap().1;
-    let words: Vec<u64> = after
-        .split(' ')
-        .skip(11)
-        .take(2)
-        .map(|word| word.parse().unwrap())
-        .collect();
-    words.iter().sum()
 }

@@ -263,6 +263,15 @@ impl Headgate {
         self.child.lock().unwrap().try_wait().unwrap().is_none()
     }
 
+    /// Processor time that the process which was started has spent, in hundredths of a second.
+    pub fn cpu(&self) -> u64 {
+        let pid = self.child.lock().unwrap().id();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let (_, after) = stat.rsplit_once(") ").unwrap();
+        let times = after.split(' ').skip(11).take(2);
+        times.map(|time| time.parse::<u64>().unwrap()).sum()
+    }
+
     /// Memory that the process which was started holds, in bytes.
     pub fn memory(&self) -> u64 {
         self.proc_status("VmRSS").parse::<u64>().unwrap() * 1024
