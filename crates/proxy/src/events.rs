@@ -3,6 +3,7 @@
 //! A virtual without a handler pays one test of a pointer an event. A handler's future is polled
 //! by the connection's own task: while it waits the connection waits, and its worker does not.
 
+use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -58,11 +59,17 @@ pub enum Verdict {
 /// A handler's work at an event, which may wait.
 pub type Handling<'a> = Pin<Box<dyn Future<Output = Verdict> + 'a>>;
 
-/// What runs at a virtual's events.
+/// What runs at a virtual's events. Each worker has it run on its own thread.
 pub trait Handler: Send + Sync {
     /// Whether the event is of interest; the others are not brought to it.
     fn wants(&self, event: Event) -> bool;
 
     /// Handles an event.
     fn handle<'a>(&'a self, event: Event, view: View<'a>) -> Handling<'a>;
+}
+
+impl fmt::Debug for dyn Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handler")
+    }
 }

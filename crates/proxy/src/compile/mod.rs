@@ -10,6 +10,7 @@ pub(crate) use monitor::{Clock, targets};
 pub(crate) use pool::settings as pool_settings;
 
 use crate::access::AccessLog;
+use crate::events::Handler;
 use crate::http::edit::Edits;
 use crate::http::route::Route;
 use crate::resolve::Table;
@@ -38,6 +39,8 @@ pub(crate) struct Kept {
     next_pool: u32,
     tls: tls::Kept,
     logs: Vec<(model::AccessLog, Option<Arc<AccessLog>>)>,
+    /// What runs at the events of every virtual's connections.
+    pub(crate) handler: Option<Arc<dyn Handler>>,
 }
 
 /// A configuration made ready.
@@ -91,6 +94,7 @@ pub(crate) fn compile(
         before,
         kept: Kept {
             next_pool: before.next_pool,
+            handler: before.handler.clone(),
             ..Kept::default()
         },
         pools: Vec::new(),
@@ -232,7 +236,7 @@ impl Compiler<'_> {
                 connect: false,
             },
             log,
-            handler: None,
+            handler: self.before.handler.clone(),
             config: config.clone(),
         })
     }

@@ -51,7 +51,7 @@ pub enum ApplyError {
 #[derive(Default)]
 pub(super) struct Control {
     generation: u64,
-    kept: Kept,
+    pub(super) kept: Kept,
     pub(super) listening: Listening,
     workers: Vec<Handle>,
     /// Workers that end with their last connection.

@@ -15,6 +15,7 @@ pub(crate) use shared::{Gauge, Message, Shared};
 pub use status::{MemberChange, MemberStatus, NoSuchMember};
 
 use crate::access::AccessLog;
+use crate::events::Handler;
 use crate::listen::Inherited;
 use crate::resolve::{Names, Resolver};
 use crate::snapshot::Snapshot;
@@ -40,6 +41,9 @@ pub struct Options {
     /// Whether each worker stays on a processor of its own, when there are as many workers as
     /// processors that the process may use.
     pub pin: bool,
+    /// What runs at the events of every virtual's connections: the place for logic of whoever
+    /// embeds an engine.
+    pub handler: Option<Arc<dyn Handler>>,
 }
 
 /// Serves the virtuals of a configuration until it is stopped. Shared by whoever steers it.
@@ -96,6 +100,7 @@ impl Engine {
             core,
             _resolver: resolver.map_err(ApplyError::Start)?,
         };
+        engine.core.control().kept.handler = engine.core.options.handler.clone();
         engine.core.apply(config, inherited)?;
         Ok(engine)
     }
