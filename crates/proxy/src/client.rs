@@ -37,6 +37,12 @@ impl Channel {
         self.0.borrow_mut().poll_readable()
     }
 
+    /// Ready when the connection is broken, as far as it is known; else as [`poll_readable`](Channel::poll_readable)
+    /// the current task is woken by whatever comes in.
+    pub(crate) fn poll_broken(&self) -> Poll<()> {
+        self.0.borrow().tcp().poll_broken()
+    }
+
     pub(crate) async fn writable(&self) -> io::Result<()> {
         poll_fn(|_| self.0.borrow_mut().poll_writable()).await
     }

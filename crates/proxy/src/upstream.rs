@@ -24,8 +24,9 @@ pub(crate) struct Upstreams {
 }
 
 /// What a worker keeps for one member.
-#[derive(Default)]
 pub(crate) struct Link {
+    /// How its connections are encrypted. With a change of that none of them may be used again.
+    tls: Option<Arc<tls::ClientContext>>,
     idle: RefCell<Vec<Idle>>,
     /// Bytes of the last response's body, by which the next first read is measured.
     pub(crate) last_body: Cell<u64>,
@@ -65,6 +66,20 @@ pub(crate) enum ConnectFailure {
     NoName,
 }
 
+impl ConnectFailure {
+    /// Whether it is this process that lacks something, and not the member.
+    pub(crate) fn is_own(&self) -> bool {
+        const LACKS: [i32; 5] = [
+            libc::EMFILE,
+            libc::ENFILE,
+            libc::ENOBUFS,
+            libc::ENOMEM,
+            libc::EADDRNOTAVAIL,
+        ];
+        matches!(self, ConnectFailure::Io(error) if error.raw_os_error().is_some_and(|code| LACKS.contains(&code)))
+    }
+}
+
 impl From<Elapsed> for ConnectFailure {
     fn from(_: Elapsed) -> Self {
         ConnectFailure::Timeout
@@ -75,10 +90,18 @@ impl Upstreams {
     /// What this worker keeps for a member.
     pub(crate) fn link(&self, backend: &Backend, member: &Member) -> Rc<Link> {
         let key = (backend.id, member.id());
-        if let Some(link) = self.links.borrow().get(&key) {
+        if let Some(link) = self.links.borrow().get(&key)
+            && link.is_of(backend)
+        {
             return Rc::clone(link);
         }
-        Rc::clone(self.links.borrow_mut().entry(key).or_default())
+        let link = Rc::new(Link {
+            tls: backend.tls.clone(),
+            idle: RefCell::default(),
+            last_body: Cell::default(),
+        });
+        self.links.borrow_mut().insert(key, Rc::clone(&link));
+        link
     }
 
     /// Closes what has been idle for too long, or was closed by its member; opens what is to be
@@ -90,7 +113,7 @@ impl Upstreams {
         self.links.borrow_mut().retain(|(backend, member), link| {
             let backend = snapshot.backends.values().find(|b| b.id == *backend);
             let member = backend.and_then(|b| b.pool.member(*member));
-            let (Some(backend), Some(member)) = (backend, member) else {
+            let (Some(backend), Some(member)) = (backend.filter(|b| link.is_of(b)), member) else {
                 // Out of the configuration: whoever still uses a connection holds the link.
                 link.idle.borrow_mut().clear();
                 return false;
@@ -128,6 +151,10 @@ impl Upstreams {
 }
 
 impl Link {
+    fn is_of(&self, backend: &Backend) -> bool {
+        self.tls.as_ref().map(Arc::as_ptr) == backend.tls.as_ref().map(Arc::as_ptr)
+    }
+
     /// The idle connection that was used last, if there is one that its member has not closed as
     /// far as is known. `within` asks for one that was used within that time, and then also the
     /// kernel is asked: for requests that must not be sent twice.

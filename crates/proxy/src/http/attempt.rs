@@ -1,15 +1,17 @@
 //! Sending a request to a member, and to another when that one fails.
 //!
-//! What may be sent again: anything that reached no member; what is idempotent and was sent whole,
-//! when the member gave no byte of an answer or a status on the list. A connection that was kept
-//! and turns out to be closed costs no attempt: the member never saw the request.
+//! What may be sent again: anything that reached no member; what is idempotent and came whole with
+//! its head, when the member gave no byte of an answer or a status on the list. A body that had to
+//! be passed on as it came is gone. A connection that was kept and turns out to be closed costs no
+//! attempt: the member never saw the request.
 
-use super::body::{self, PumpEnd};
+use super::choose::select;
 use super::edit::Edits;
 use super::exchange::{Outcome, Refusal};
 use super::facts::Facts;
 use super::request::{Left, raise};
 use super::respond::{Broken, Responded, respond};
+use super::upload::{self, Upload};
 use crate::access::{By, Ending, Phase};
 use crate::client::Client;
 use crate::counters::add;
@@ -18,15 +20,10 @@ use crate::snapshot::Backend;
 use crate::tunnel;
 use crate::upstream::{self, Upstream};
 use crate::worker::Worker;
-use balance::{Ask, MemberId, Pick, Slot, TicketState};
-use reactor::Deadline;
-use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::pin;
+use balance::{MemberId, Slot};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
+use std::sync::atomic::Ordering::Relaxed;
 use wire::h1::{Method, ResponseHead};
 
 /// A request on its way: what all its attempts share.
@@ -47,27 +44,30 @@ pub(super) struct Job<'a> {
     pub(super) hash: Option<u64>,
     /// The head as it came, for handlers; empty where there is none.
     pub(super) raw_head: Vec<u8>,
+    /// Whether all of the body was read with the head, so that the request can be repeated.
+    pub(super) whole: bool,
     /// The most a body may have; 0 for no limit.
     pub(super) body_limit: u64,
     /// How much of it was read with the head.
     pub(super) body_seen: u64,
 }
 
-/// Why an attempt failed without anything having gone to the client.
-enum Failed {
+/// Why an attempt failed.
+pub(super) enum Failed {
     /// A kept connection was closed: another will do.
     Stale,
     /// This member did not do it; another may.
     Member(Refusal, balance::Outcome, Again),
     /// No member will do.
     Final(Refusal),
-    /// The client is gone, or the response is broken off: nothing more can be said.
+    /// The client is gone, or the response is broken off: nothing more can be said. How it ended
+    /// is noted.
     Broken,
 }
 
 /// On what a retry depends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Again {
+pub(super) enum Again {
     Connect,
     Reset,
     Timeout,
@@ -91,7 +91,8 @@ pub(super) async fn forward(
     loop {
         let slot = match select(job, &tried, facts).await {
             Ok(slot) => slot,
-            Err(refusal) => return Outcome::Refused(refusal),
+            Err(Failed::Final(refusal)) => return Outcome::Refused(refusal),
+            Err(_) => return Outcome::Broken,
         };
         facts.attempts += 1;
         facts.member = Some(Arc::clone(slot.member()));
@@ -119,11 +120,14 @@ pub(super) async fn forward(
         match verdict.await {
             Verdict::Continue => {}
             Verdict::Answer(status) => return Outcome::Refused(Refusal::new(status, "handler")),
-            Verdict::Close => return Outcome::Broken,
+            Verdict::Close => {
+                facts.ending = refusal.ending.because("handler");
+                return Outcome::Broken;
+            }
         }
         tried.push(slot.member().id());
         drop(slot);
-        if !may_retry(job, facts, &left, again) {
+        if !may_retry(job, facts, again) {
             add(&cells.aborted_by_member, 1);
             return Outcome::Refused(refusal);
         }
@@ -131,80 +135,30 @@ pub(super) async fn forward(
     }
 }
 
-/// Chooses a member and takes a unit of it, waiting for one if all that could are full.
-async fn select(job: &Job<'_>, tried: &[MemberId], facts: &mut Facts) -> Result<Slot, Refusal> {
-    let worker = job.worker;
-    let pool = &job.backend.pool;
-    let mut ask = Ask {
-        hash: job.hash,
-        random: worker.random(),
-        exclude: tried,
-        only: None,
-    };
-    let down = || Refusal::new(503, "no-member").at(By::Member, Phase::Connect);
-    let mut pick = pool.pick(&ask, worker.now());
-    if matches!(pick, Pick::Down) && !tried.is_empty() {
-        // All that are left were tried: better the same again than none.
-        ask.exclude = &[];
-        pick = pool.pick(&ask, worker.now());
-    }
-    let slot = match pick {
-        Pick::Slot(slot) => slot,
-        Pick::Down => return Err(down()),
-        Pick::Full => queue(job).await?,
-    };
-    facts.phase(|l| &mut l.queue);
-    Ok(slot)
-}
-
-/// Waits in the pool's queue.
-async fn queue(job: &Job<'_>) -> Result<Slot, Refusal> {
-    let (worker, pool) = (job.worker, &job.backend.pool);
-    let cells = job.client.service.state.counters.of(worker.index);
-    add(&cells.queued, 1);
-    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-    let full = |_| Refusal::new(503, "queue-full").at(By::Resources, Phase::Queue);
-    let mut ticket = pool.enqueue(waker, worker.now()).map_err(full)?;
-    let wait = ticket.deadline().saturating_sub(worker.now()).max(1);
-    job.client.deadline.set(Duration::from_millis(wait));
-    poll_fn(|_| {
-        match ticket.poll(worker.now()) {
-            TicketState::Granted(slot) => return Poll::Ready(Ok(slot)),
-            TicketState::TimedOut => {}
-            TicketState::Waiting => {
-                if job.client.channel.with(|s| s.tcp().is_broken()) {
-                    return Poll::Ready(Err(
-                        Refusal::new(503, "client-gone").at(By::Client, Phase::Queue)
-                    ));
-                }
-                if job.client.deadline.poll_past().is_pending() {
-                    return Poll::Pending;
-                }
-                if let TicketState::Granted(slot) = ticket.poll(worker.now() + 1) {
-                    return Poll::Ready(Ok(slot));
-                }
-            }
-        }
-        Poll::Ready(Err(
-            Refusal::new(503, "queue-timeout").at(By::MemberTimeout, Phase::Queue)
-        ))
-    })
-    .await
-}
-
 /// Whether a failed attempt may be followed by another.
-fn may_retry(job: &Job<'_>, facts: &Facts, left: &Left, again: Again) -> bool {
+fn may_retry(job: &Job<'_>, facts: &Facts, again: Again) -> bool {
     let on = &job.backend.retry_on;
     let listed = match again {
         Again::Connect => on.connect_failure,
         Again::Reset => on.reset,
         Again::Timeout => on.response_timeout,
-        // Only what is on the list fails by its status.
-        Again::Status => true,
+        // It was asked when the status came: else the client would have been sent the response.
+        Again::Status => return true,
     };
-    let repeatable = again == Again::Connect || (job.method.is_idempotent() && left.is_done());
+    let repeatable =
+        again == Again::Connect || (job.method.is_idempotent() && job.whole && !facts.interim);
     listed
         && repeatable
+        && facts.attempts < job.backend.config.retry.attempts
+        && job.backend.pool.retry_allowed(job.worker.now())
+}
+
+/// Whether a response with that status is left aside and the request sent again.
+pub(super) fn may_retry_status(job: &Job<'_>, facts: &Facts, status: u16) -> bool {
+    job.backend.retry_on.statuses.contains(&status)
+        && job.method.is_idempotent()
+        && job.whole
+        && !facts.interim
         && facts.attempts < job.backend.config.retry.attempts
         && job.backend.pool.retry_allowed(job.worker.now())
 }
@@ -227,32 +181,26 @@ async fn attempt(
     let upstream = connect(job, slot, fresh).await?;
     facts.phase(|l| &mut l.connect);
     if job.client.service.handler.is_some() {
-        handle_selected(job, slot).await?;
+        handle_selected(job, slot, facts).await?;
     }
-    send(job, &upstream, slot, out).await?;
-    let pumping = Cell::new(!left.is_done());
-    let responded = if left.is_done() {
-        respond(
-            job,
-            &upstream,
-            slot,
-            response,
-            facts,
-            &pumping,
-            may_retry_status(job, facts),
-        )
-        .await
+    let sent = send(job, &upstream, slot, out).await?;
+    let (upload, responded);
+    if left.is_done() || !sent {
+        upload = Upload::with_head(sent);
+        responded = respond(job, &upstream, slot, response, facts, &upload).await;
     } else {
-        Box::pin(both(
-            job, &upstream, slot, response, facts, left, rest, &pumping,
+        upload = Upload::under_way();
+        responded = Box::pin(upload::both(
+            job, &upstream, slot, response, facts, left, rest, &upload,
         ))
-        .await?
-    };
+        .await?;
+    }
     match responded {
         Ok(Responded::Done { keep, reusable }) => {
             slot.member()
                 .report(outcome_of(facts.status), job.worker.now());
-            if reusable && left.is_done() {
+            // What is left of a body would be taken for the next request.
+            if reusable && upload.is_sent() {
                 upstream::give_back(job.worker, job.backend, upstream);
             }
             if left.is_done() {
@@ -266,7 +214,7 @@ async fn attempt(
             Box::pin(upgraded(job, &upstream, facts, &early, rest)).await;
             Ok(Outcome::Served { keep: false })
         }
-        Err(broken) => Err(judge(job, facts, &upstream, slot, broken)),
+        Err(broken) => Err(judge(job, facts, &upstream, &upload, slot, broken)),
     }
 }
 
@@ -276,8 +224,8 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
     let cells = job.client.service.state.counters.of(worker.index);
     let now = worker.now();
     if !fresh {
-        let within =
-            (!job.method.is_idempotent()).then_some(backend.config.keepalive.unsafe_reuse_within);
+        let repeatable = job.method.is_idempotent() && job.whole;
+        let within = (!repeatable).then_some(backend.config.keepalive.unsafe_reuse_within);
         if let Some(kept) = worker.upstreams.link(backend, member).take(now, within) {
             add(&cells.upstream_reuses, 1);
             return Ok(kept);
@@ -289,10 +237,14 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
         Ok(upstream) => Ok(upstream),
         Err(error) => {
             tracing::debug!(pool = %backend.name, member = %member.name(), %error, "no connection");
-            Err(connect_failed(matches!(
-                error,
-                upstream::ConnectFailure::Timeout
-            )))
+            Err(match error {
+                upstream::ConnectFailure::Timeout => connect_failed(true),
+                // Not the member's fault, and another's connection would fail in the same way.
+                error if error.is_own() => Failed::Final(
+                    Refusal::new(503, "no-resources").at(By::Resources, Phase::Connect),
+                ),
+                _ => connect_failed(false),
+            })
         }
     }
 }
@@ -306,129 +258,58 @@ fn connect_failed(timeout: bool) -> Failed {
     Failed::Member(refusal, balance::Outcome::ConnectError, Again::Connect)
 }
 
-async fn handle_selected(job: &Job<'_>, slot: &Slot) -> Result<(), Failed> {
+async fn handle_selected(job: &Job<'_>, slot: &Slot, facts: &mut Facts) -> Result<(), Failed> {
     for event in [Event::MemberSelected, Event::HttpRequestSend] {
         let member = Some(&**slot.member().name());
         match raise(job.client, event, &job.raw_head, member, 0).await {
             Verdict::Continue => {}
             Verdict::Answer(status) => return Err(Failed::Final(Refusal::new(status, "handler"))),
-            Verdict::Close => return Err(Failed::Broken),
+            Verdict::Close => {
+                facts.ending = Ending::new(By::Proxy, Phase::Connect).because("handler");
+                return Err(Failed::Broken);
+            }
         }
     }
     Ok(())
 }
 
 /// Sends head and early body. On a new connection this is where it turns out whether it stands.
-async fn send(job: &Job<'_>, upstream: &Upstream, slot: &Slot, out: &[u8]) -> Result<(), Failed> {
+/// False when the member took a part and no more: it may have an answer all the same.
+async fn send(job: &Job<'_>, upstream: &Upstream, slot: &Slot, out: &[u8]) -> Result<bool, Failed> {
     let mut part = out;
-    while !part.is_empty() {
-        match upstream.channel.try_write(part) {
-            Ok(0) => {
-                // The deadline is the one set for connecting; a kept connection gets its own.
-                if upstream.is_reused() {
-                    job.client.deadline.set(job.backend.config.timeouts.idle);
-                }
-                let writable = job.client.deadline.guard(upstream.channel.writable());
-                match writable.await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(_)) => return Err(send_failed(upstream)),
-                    Err(_) => return Err(connect_failed(true)),
-                }
-            }
+    loop {
+        let sent = upstream.channel.try_write(part);
+        let begun = part.len() < out.len();
+        match sent {
             Ok(n) => part = &part[n..],
-            Err(_) => return Err(send_failed(upstream)),
+            Err(_) if begun => return Ok(false),
+            Err(_) if upstream.is_reused() => return Err(Failed::Stale),
+            Err(_) => return Err(connect_failed(false)),
+        }
+        if part.is_empty() {
+            break;
+        }
+        // Until a new connection stands, the deadline is the one set for connecting.
+        let stands = upstream.is_reused() || part.len() < out.len();
+        if stands {
+            job.client.deadline.set(job.backend.config.timeouts.idle);
+        }
+        let writable = job.client.deadline.guard(upstream.channel.writable());
+        match writable.await {
+            // What became of it, the next write tells.
+            Ok(_) => {}
+            Err(_) if stands => {
+                let refusal =
+                    Refusal::new(504, "member-takes-nothing").at(By::MemberTimeout, Phase::Data);
+                let outcome = balance::Outcome::Timeout;
+                return Err(Failed::Member(refusal, outcome, Again::Timeout));
+            }
+            Err(_) => return Err(connect_failed(true)),
         }
     }
-    slot.member()
-        .counters()
-        .bytes_sent
-        .fetch_add(out.len() as u64, std::sync::atomic::Ordering::Relaxed);
-    Ok(())
-}
-
-fn send_failed(upstream: &Upstream) -> Failed {
-    if upstream.is_reused() {
-        Failed::Stale
-    } else {
-        connect_failed(false)
-    }
-}
-
-/// Sends on the rest of the body while the response is waited for and relayed.
-#[expect(clippy::too_many_arguments, reason = "both halves of an attempt")]
-async fn both(
-    job: &Job<'_>,
-    upstream: &Upstream,
-    slot: &Slot,
-    response: &mut ResponseHead,
-    facts: &mut Facts,
-    left: &mut Left,
-    rest: &mut Vec<u8>,
-    pumping: &Cell<bool>,
-) -> Result<Result<Responded, Broken>, Failed> {
-    let pump_deadline = Deadline::new();
-    let received = Cell::new(0u64);
-    let begun = Cell::new(false);
-    let ended = {
-        let mut pump = pin!(body::pump(
-            job,
-            upstream,
-            left,
-            rest,
-            &pump_deadline,
-            &received
-        ));
-        let mut answer = pin!(async {
-            let responded = respond(job, upstream, slot, response, facts, pumping, false).await;
-            begun.set(facts.begun);
-            responded
-        });
-        poll_fn(|cx| {
-            if pumping.get()
-                && let Poll::Ready(ended) = pump.as_mut().poll(cx)
-            {
-                match ended {
-                    // A member that takes no more may still have an answer.
-                    Ok(()) | Err(PumpEnd::MemberGone) => {
-                        pumping.set(false);
-                        job.client
-                            .deadline
-                            .set(job.backend.config.timeouts.response);
-                    }
-                    Err(end) => return Poll::Ready(Err(end)),
-                }
-            }
-            answer.as_mut().poll(cx).map(Ok)
-        })
-        .await
-    };
-    facts.bytes_in += received.get();
-    match ended {
-        Ok(responded) => Ok(responded),
-        Err(end) => {
-            let refusal = match end {
-                PumpEnd::ClientGone | PumpEnd::MemberGone => {
-                    facts.ending = Ending::new(By::Client, Phase::Data);
-                    let cells = job.client.service.state.counters.of(job.worker.index);
-                    add(&cells.aborted_by_client, 1);
-                    return Err(Failed::Broken);
-                }
-                PumpEnd::ClientTimeout => {
-                    Refusal::new(408, "body-timeout").at(By::ClientTimeout, Phase::Data)
-                }
-                PumpEnd::MemberTimeout => {
-                    Refusal::new(504, "member-takes-nothing").at(By::MemberTimeout, Phase::Data)
-                }
-                PumpEnd::TooLarge => Refusal::new(413, "body-too-large"),
-                PumpEnd::Chunks(error) => error.into(),
-            };
-            if facts.begun {
-                facts.ending = refusal.ending;
-                return Err(Failed::Broken);
-            }
-            Err(Failed::Final(refusal))
-        }
-    }
+    let sent = out.len() as u64;
+    slot.member().counters().bytes_sent.fetch_add(sent, Relaxed);
+    Ok(true)
 }
 
 /// Relays an upgraded connection until both sides are done with it.
@@ -470,13 +351,27 @@ fn judge(
     job: &Job<'_>,
     facts: &mut Facts,
     upstream: &Upstream,
+    upload: &Upload,
     slot: &Slot,
     broken: Broken,
 ) -> Failed {
     let now = job.worker.now();
     let cells = job.client.service.state.counters.of(job.worker.index);
     match broken {
-        Broken::NoAnswer if upstream.is_reused() && job.method.is_idempotent() => Failed::Stale,
+        Broken::NoAnswer
+            if upstream.is_reused()
+                && job.method.is_idempotent()
+                && upload.is_repeatable()
+                && !facts.interim =>
+        {
+            Failed::Stale
+        }
+        // Members close what is idle, and requests that do not get on. Neither is a sign of
+        // trouble, and a client that sends slowly must not put them out of service.
+        Broken::NoAnswer if upstream.is_reused() || !(job.whole || upload.is_sent()) => {
+            add(&cells.aborted_by_member, 1);
+            Failed::Final(Refusal::new(502, "member-reset").at(By::Member, Phase::Header))
+        }
         Broken::NoAnswer => Failed::Member(
             Refusal::new(502, "member-reset").at(By::Member, Phase::Header),
             balance::Outcome::Reset,
@@ -492,15 +387,23 @@ fn judge(
             add(&cells.aborted_by_member, 1);
             Failed::Final(Refusal::new(502, reason).at(By::Proxy, Phase::Header))
         }
+        Broken::Short => {
+            slot.member().report(balance::Outcome::Reset, now);
+            add(&cells.aborted_by_member, 1);
+            Failed::Final(Refusal::new(502, "member-truncated").at(By::Member, Phase::Header))
+        }
         Broken::Status(status) => Failed::Member(
             Refusal::new(status, "retried-status").at(By::Member, Phase::Header),
-            balance::Outcome::Status5xx,
+            outcome_of(status),
             Again::Status,
         ),
         Broken::ByHandler(status) if !facts.begun && status > 0 => {
             Failed::Final(Refusal::new(status, "handler"))
         }
-        Broken::ByHandler(_) => Failed::Broken,
+        Broken::ByHandler(_) => {
+            facts.ending = Ending::new(By::Proxy, Phase::Header).because("handler");
+            Failed::Broken
+        }
         Broken::Truncated => {
             slot.member().report(balance::Outcome::Reset, now);
             add(&cells.aborted_by_member, 1);
@@ -529,13 +432,6 @@ fn judge(
             Failed::Broken
         }
     }
-}
-
-/// Whether a status on the list leads to another attempt, so far as is known before it comes.
-fn may_retry_status(job: &Job<'_>, facts: &Facts) -> bool {
-    !job.backend.retry_on.statuses.is_empty()
-        && job.method.is_idempotent()
-        && facts.attempts < job.backend.config.retry.attempts
 }
 
 fn outcome_of(status: u16) -> balance::Outcome {

@@ -3,24 +3,27 @@
 //! Between two plain connections what is long enough is spliced and never seen; all else goes
 //! through a buffer that is held only while there is something in it.
 
+use super::Turns;
 use super::attempt::Job;
 use super::facts::Facts;
 use super::request::Left;
-use super::respond::{Broken, Responded, push_connection};
+use super::respond::{Broken, Responded, finish, push_connection};
 use crate::client::Channel;
 use crate::upstream::Upstream;
-use reactor::{Buf, Deadline, Pipe};
-use std::cell::Cell;
+use balance::Slot;
+use reactor::{Buf, Pipe};
 use std::future::poll_fn;
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
-use wire::h1::{self, ChunkError, ChunkLimits, ChunkedDecoder, Known, Piece, ResponseHead};
+use std::time::Duration;
+use wire::h1::{self, ChunkLimits, ChunkedDecoder, Known, Piece, ResponseHead};
 
 /// What is left of a body is spliced from here on.
 pub(super) const SPLICE_FROM: u64 = 16 * 1024;
 
 /// The most that is read at once.
-const READ: usize = Buf::CAPACITY;
+pub(super) const READ: usize = Buf::CAPACITY;
 
 /// How a response's body ended, and how much of it was moved.
 pub(super) struct Relayed {
@@ -34,16 +37,6 @@ pub(super) enum BodyEnd {
     /// Whole, and the member sent more than it had announced.
     Surplus,
     Broken(Broken),
-}
-
-/// Why the request's body did not come through.
-pub(super) enum PumpEnd {
-    ClientGone,
-    ClientTimeout,
-    MemberGone,
-    MemberTimeout,
-    TooLarge,
-    Chunks(ChunkError),
 }
 
 /// Sends bytes to the client; `more` says that more follow at once.
@@ -84,27 +77,67 @@ async fn client_writable(job: &Job<'_>) -> Result<(), Broken> {
     }
 }
 
-/// Waits until the member has sent more, or the client has gone.
-async fn member_readable(job: &Job<'_>, upstream: &Upstream) -> Result<(), Broken> {
+/// After so long a wait it is worth a call to hear of the client's going away, where it is not
+/// heard of anyway. As long as connections are kept ready, so that the two share their timer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a wait for the member was in vain.
+pub(super) enum Silence {
+    /// It took too long.
+    Long,
+    ClientGone,
+    Failed,
+}
+
+/// Waits until the member has sent something, or the client has gone. The time is not measured
+/// while `held`.
+pub(super) async fn hear(
+    job: &Job<'_>,
+    upstream: &Upstream,
+    limit: Duration,
+    held: impl Fn() -> bool,
+) -> Result<(), Silence> {
     let deadline = &job.client.deadline;
-    deadline.set(job.backend.config.timeouts.idle);
+    let first = limit.min(PATIENCE);
+    let mut left = None;
     poll_fn(|_| {
         match upstream.channel.poll_readable() {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
-            Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::Truncated)),
+            Poll::Ready(Err(_)) => return Poll::Ready(Err(Silence::Failed)),
             Poll::Pending => {}
         }
-        if job
-            .client
-            .channel
-            .with(|s| s.tcp().poll_broken())
-            .is_ready()
-        {
-            return Poll::Ready(Err(Broken::ClientGone));
+        if held() {
+            return Poll::Pending;
         }
-        deadline.poll_past().map(|()| Err(Broken::Stalled))
+        if left.is_none() {
+            deadline.set(first);
+            left = Some(limit - first);
+        }
+        if job.client.channel.poll_broken().is_ready() {
+            return Poll::Ready(Err(Silence::ClientGone));
+        }
+        while deadline.poll_past().is_ready() {
+            let Some(more) = left.replace(Duration::ZERO).filter(|left| !left.is_zero()) else {
+                return Poll::Ready(Err(Silence::Long));
+            };
+            // Where its going can't be known, the time still ends the wait.
+            let _ = job.client.channel.with(|stream| stream.tcp().watch());
+            deadline.set(more);
+        }
+        Poll::Pending
     })
     .await
+}
+
+/// Waits until the member has sent more of a response, or the client has gone.
+async fn member_readable(job: &Job<'_>, upstream: &Upstream) -> Result<(), Broken> {
+    let limit = job.backend.config.timeouts.idle;
+    let heard = hear(job, upstream, limit, || false).await;
+    heard.map_err(|silence| match silence {
+        Silence::Long => Broken::Stalled,
+        Silence::ClientGone => Broken::ClientGone,
+        Silence::Failed => Broken::Truncated,
+    })
 }
 
 /// Relays what is left of a response's body.
@@ -117,11 +150,14 @@ pub(super) async fn relay(
 ) -> Relayed {
     let mut moved = 0;
     let plain = job.client.channel.is_plain() && upstream.channel.is_plain();
-    let end = if plain && left.opaque() >= SPLICE_FROM {
-        drop(buf);
-        splice(job, upstream, left, &mut moved).await
-    } else {
-        copy(job, upstream, buf, left, &mut moved).await
+    let pipe = (plain && left.opaque() >= SPLICE_FROM).then(Pipe::take_one);
+    let end = match pipe {
+        Some(Ok(pipe)) => {
+            drop(buf);
+            splice(job, upstream, pipe, left, &mut moved).await
+        }
+        // Without descriptors for a pipe the body is copied.
+        Some(Err(_)) | None => copy(job, upstream, buf, left, &mut moved).await,
     };
     facts.bytes_out += moved;
     Relayed {
@@ -136,21 +172,25 @@ pub(super) async fn relay(
 async fn splice(
     job: &Job<'_>,
     upstream: &Upstream,
+    mut pipe: Pipe,
     left: &mut Left,
     moved: &mut u64,
 ) -> Result<BodyEnd, Broken> {
-    let mut pipe = Pipe::take_one().map_err(|_| Broken::Truncated)?;
+    let mut turns = Turns::default();
     while !left.is_done() {
         let limit = left.at_most(usize::MAX);
-        match splice_in(&upstream.channel, &mut pipe, limit) {
+        let moving = match splice_in(&upstream.channel, &mut pipe, limit) {
             Ok(Some(0)) | Err(_) => return Err(Broken::Truncated),
-            Ok(Some(n)) => left.skip(n as u64),
+            Ok(Some(n)) => n,
             Ok(None) => {
                 member_readable(job, upstream).await?;
                 continue;
             }
-        }
-        let more = !left.is_done() && upstream.channel.with(|s| s.tcp().is_readable());
+        };
+        left.skip(moving as u64);
+        // In bulk more is about to come, and the last segment is better sent full. A trickle is not
+        // held back.
+        let more = !left.is_done() && moving as u64 >= SPLICE_FROM;
         while !pipe.is_empty() {
             let sent = splice_out(&job.client.channel, &mut pipe, more)?;
             *moved += sent as u64;
@@ -158,6 +198,7 @@ async fn splice(
                 client_writable(job).await?;
             }
         }
+        turns.next().await;
     }
     Ok(BodyEnd::Done)
 }
@@ -170,6 +211,7 @@ async fn copy(
     moved: &mut u64,
 ) -> Result<BodyEnd, Broken> {
     let mut held = Some(buf);
+    let mut turns = Turns::default();
     loop {
         let buf = held.get_or_insert_with(Buf::take);
         let room = left.at_most(READ);
@@ -195,6 +237,7 @@ async fn copy(
                 BodyEnd::Done
             });
         }
+        turns.next().await;
     }
 }
 
@@ -203,10 +246,16 @@ async fn copy(
 pub(super) async fn dechunk(
     job: &Job<'_>,
     upstream: &Upstream,
+    slot: &Slot,
     head: &ResponseHead,
     facts: &mut Facts,
     first: &[u8],
 ) -> Result<Responded, Broken> {
+    let count = |n| {
+        let received = &slot.member().counters().bytes_received;
+        received.fetch_add(n as u64, Relaxed);
+    };
+    count(first.len());
     let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
     let mut out = job.worker.take_vec();
     job.edits
@@ -217,6 +266,8 @@ pub(super) async fn dechunk(
     h1::finish(&mut out);
     let mut done = pieces(&mut decoder, &first[head.len..], &mut out)?;
     facts.begun = true;
+    facts.until_close = true;
+    let mut turns = Turns::default();
     loop {
         send(job, &out, false).await?;
         facts.bytes_out += out.len() as u64;
@@ -234,14 +285,14 @@ pub(super) async fn dechunk(
                 continue;
             }
         };
+        count(n);
+        turns.next().await;
         done = pieces(&mut decoder, &buf[..n], &mut out)?;
     }
+    let whole = facts.bytes_out;
     job.worker.give_vec(out);
-    flush(job).await?;
-    Ok(Responded::Done {
-        keep: false,
-        reusable: false,
-    })
+    // What stood behind the chunks was not looked for.
+    finish(job, head, upstream, whole, false, true).await
 }
 
 /// Takes the data out of chunks; true at their end.
@@ -262,112 +313,19 @@ fn pieces(
     Ok(decoder.is_done())
 }
 
-/// Sends what is left of a request's body to the member. What the client sends behind it is put
-/// into `rest`; `received` counts as it goes.
-pub(super) async fn pump(
-    job: &Job<'_>,
-    upstream: &Upstream,
-    left: &mut Left,
-    rest: &mut Vec<u8>,
-    deadline: &Deadline,
-    received: &Cell<u64>,
-) -> Result<(), PumpEnd> {
-    let client = &job.client.channel;
-    if client.is_plain() && upstream.channel.is_plain() && left.opaque() >= SPLICE_FROM {
-        let mut pipe = Pipe::take_one().map_err(|_| PumpEnd::MemberGone)?;
-        while !left.is_done() {
-            match splice_in(client, &mut pipe, left.at_most(usize::MAX)) {
-                Ok(Some(0)) | Err(_) => return Err(PumpEnd::ClientGone),
-                Ok(Some(n)) => {
-                    left.skip(n as u64);
-                    received.set(received.get() + n as u64);
-                }
-                Ok(None) => {
-                    client_readable(job, deadline).await?;
-                    continue;
-                }
-            }
-            while !pipe.is_empty() {
-                splice_out(&upstream.channel, &mut pipe, false).map_err(|_| PumpEnd::MemberGone)?;
-                if !pipe.is_empty() {
-                    member_writable(job, upstream, deadline).await?;
-                }
-            }
-        }
-        return Ok(());
-    }
-    let mut seen = job.body_seen;
-    let mut held = None;
-    while !left.is_done() {
-        let buf: &mut Buf = held.get_or_insert_with(Buf::take);
-        let room = left.at_most(READ);
-        let n = match client.try_read(&mut buf[..room]) {
-            Ok(Some(0)) | Err(_) => return Err(PumpEnd::ClientGone),
-            Ok(Some(n)) => n,
-            Ok(None) => {
-                held = None;
-                client_readable(job, deadline).await?;
-                continue;
-            }
-        };
-        let taken = left.take(&buf[..n]).map_err(PumpEnd::Chunks)?;
-        received.set(received.get() + taken as u64);
-        seen += taken as u64;
-        if job.body_limit > 0 && seen > job.body_limit {
-            return Err(PumpEnd::TooLarge);
-        }
-        rest.extend_from_slice(&buf[taken..n]);
-        let mut part = &buf[..taken];
-        loop {
-            let sent = upstream.channel.try_write(part);
-            part = &part[sent.map_err(|_| PumpEnd::MemberGone)?..];
-            if part.is_empty() {
-                break;
-            }
-            member_writable(job, upstream, deadline).await?;
-        }
-    }
-    while !upstream
-        .channel
-        .with(tls::Stream::try_flush)
-        .map_err(|_| PumpEnd::MemberGone)?
-    {
-        member_writable(job, upstream, deadline).await?;
-    }
-    Ok(())
-}
-
-async fn client_readable(job: &Job<'_>, deadline: &Deadline) -> Result<(), PumpEnd> {
-    deadline.set(job.client.service.config.timeouts.body);
-    match deadline.guard(job.client.channel.readable()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(PumpEnd::ClientGone),
-        Err(_) => Err(PumpEnd::ClientTimeout),
-    }
-}
-
-async fn member_writable(
-    job: &Job<'_>,
-    upstream: &Upstream,
-    deadline: &Deadline,
-) -> Result<(), PumpEnd> {
-    deadline.set(job.backend.config.timeouts.idle);
-    match deadline.guard(upstream.channel.writable()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) => Err(PumpEnd::MemberGone),
-        Err(_) => Err(PumpEnd::MemberTimeout),
-    }
-}
-
 /// Splices in from a channel that was found to be plain.
-fn splice_in(channel: &Channel, pipe: &mut Pipe, limit: usize) -> io::Result<Option<usize>> {
+pub(super) fn splice_in(
+    channel: &Channel,
+    pipe: &mut Pipe,
+    limit: usize,
+) -> io::Result<Option<usize>> {
     channel
         .with_plain(|tcp| tcp.try_splice_in(pipe, limit))
         .unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
 }
 
 /// Splices out to a channel that was found to be plain.
-fn splice_out(channel: &Channel, pipe: &mut Pipe, more: bool) -> io::Result<usize> {
+pub(super) fn splice_out(channel: &Channel, pipe: &mut Pipe, more: bool) -> io::Result<usize> {
     channel
         .with_plain(|tcp| tcp.try_splice_out(pipe, more))
         .unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))

@@ -2,7 +2,7 @@
 
 use super::vars::{Vars, push_ip, push_node, push_number};
 use model::{FieldName, HeaderEdit, HeaderEdits, HeaderPolicy, Template};
-use wire::h1::{self, Known, RequestHead, ResponseHead};
+use wire::h1::{self, Known, RequestHead, ResponseHead, TargetForm};
 
 /// The edits of a virtual, or of one of its routes with the virtual's before them.
 #[derive(Default)]
@@ -10,6 +10,8 @@ pub(crate) struct Edits {
     forwarded: model::Forwarded,
     request: Vec<Edit>,
     response: Vec<Edit>,
+    /// Whether the request's Host is one of the edits.
+    sets_host: bool,
 }
 
 struct Edit {
@@ -55,9 +57,13 @@ impl Edits {
         let of_route = |pick: fn(&HeaderEdits) -> &Vec<HeaderEdit>| {
             route.map_or(&[][..], |edits| pick(edits).as_slice())
         };
+        let request = compile(policy.request.iter().chain(of_route(|e| &e.request)));
         Edits {
             forwarded: policy.forwarded.clone(),
-            request: compile(policy.request.iter().chain(of_route(|e| &e.request))),
+            sets_host: request
+                .iter()
+                .any(|e| e.name.known == Known::Host && matches!(e.action, Change::Put { .. })),
+            request,
             response: compile(policy.response.iter().chain(of_route(|e| &e.response))),
         }
     }
@@ -71,17 +77,26 @@ impl Edits {
             .request_id
             .as_ref()
             .map(|id| Name::new(&id.header));
+        let start = out.len();
         h1::write_request(out, buf, head, |known, name| {
             let about_client = match known {
                 Known::XForwardedFor => !trusted || forwarded.x_forwarded_for,
                 Known::Forwarded => !trusted || forwarded.forwarded,
                 Known::XForwardedProto | Known::XForwardedHost | Known::XForwardedPort => !trusted,
+                Known::Other => !trusted && is_forwarded(name),
                 _ => false,
             };
             about_client
                 || id.as_ref().is_some_and(|id| id.is(known, name))
                 || self.request.iter().any(|edit| edit.drops(known, name))
         });
+        if self.sets_host && head.form == TargetForm::Absolute {
+            // There the authority became the Host, right behind the request's line.
+            let mut lines = memchr::memmem::find_iter(&out[start..], b"\r\n");
+            if let (Some(line), Some(host)) = (lines.next(), lines.next()) {
+                out.drain(start + line..start + host);
+            }
+        }
         self.push_forwarded(out, vars, trusted);
         if let Some(id) = &id {
             h1::push_field(out, &id.text, vars.request_id);
@@ -101,6 +116,11 @@ impl Edits {
                 }
             }
         }
+    }
+
+    /// Whether the request's Host is written by an edit.
+    pub(crate) fn sets_host(&self) -> bool {
+        self.sets_host
     }
 
     /// Whether responses pass as they come.
@@ -167,7 +187,8 @@ impl Edits {
         if forwarded.x_forwarded_proto && !kept(Known::XForwardedProto) {
             h1::push_field(out, "X-Forwarded-Proto", vars.proto().as_bytes());
         }
-        if forwarded.x_forwarded_host && !kept(Known::XForwardedHost) {
+        if forwarded.x_forwarded_host && !kept(Known::XForwardedHost) && !head.authority.is_empty()
+        {
             h1::push_field(out, "X-Forwarded-Host", head.authority.of(buf));
         }
         if forwarded.x_forwarded_port && !kept(Known::XForwardedPort) {
@@ -180,9 +201,12 @@ impl Edits {
                 push_earlier(out, head, buf, trusted, Known::Forwarded);
                 out.extend_from_slice(b"for=");
                 push_node(out, peer);
-                out.extend_from_slice(b";host=\"");
-                out.extend_from_slice(head.authority.of(buf));
-                out.extend_from_slice(b"\";proto=");
+                if !head.authority.is_empty() {
+                    out.extend_from_slice(b";host=\"");
+                    out.extend_from_slice(head.authority.of(buf));
+                    out.push(b'"');
+                }
+                out.extend_from_slice(b";proto=");
                 out.extend_from_slice(vars.proto().as_bytes());
             });
         }
@@ -224,6 +248,13 @@ fn compile<'e>(edits: impl Iterator<Item = &'e HeaderEdit>) -> Vec<Edit> {
             ),
         };
         let name = Name::new(name);
+        let action = match action {
+            // There is but one Host.
+            Change::Put { value, .. } if name.known == Known::Host => {
+                Change::Put { value, only: true }
+            }
+            action => action,
+        };
         if matches!(action, Change::Drop | Change::Put { only: true, .. }) {
             compiled.retain(|e| !e.name.text.eq_ignore_ascii_case(&name.text));
         }
@@ -246,9 +277,22 @@ fn push_earlier(out: &mut Vec<u8>, head: &RequestHead, buf: &[u8], trusted: bool
         return;
     }
     for field in h1::known(&head.fields, known) {
+        if field.value.is_empty() {
+            continue;
+        }
         out.extend_from_slice(field.value.of(buf));
         out.extend_from_slice(b", ");
     }
+}
+
+/// Whether a name that is not a known one tells of what was in front: `X-Forwarded-Prefix` and its like, also where they
+/// and the known ones are written with `_`, which many a server takes for `-`.
+fn is_forwarded(name: &[u8]) -> bool {
+    const PREFIX: &[u8] = b"x-forwarded-";
+    name.len() > PREFIX.len()
+        && name.iter().zip(PREFIX).all(|(&is, &wanted)| {
+            is.eq_ignore_ascii_case(&wanted) || (is == b'_' && wanted == b'-')
+        })
 }
 
 fn replace(value: &[u8], from: &str, to: &[u8]) -> Vec<u8> {
@@ -274,5 +318,15 @@ mod tests {
         assert_eq!(replace(b"a-b-a", "a", b"aa"), b"aa-b-aa");
         assert_eq!(replace(b"abc", "x", b"y"), b"abc");
         assert_eq!(replace(b"abc", "", b"y"), b"abc");
+    }
+
+    #[test]
+    fn every_spelling_of_forwarded_fields_is_known() {
+        for name in ["X-Forwarded-Prefix", "x_forwarded_for", "X-FORWARDED_Ssl"] {
+            assert!(is_forwarded(name.as_bytes()), "{name}");
+        }
+        for name in ["X-Forwarded-", "X-Forward-For", "Forwarded-X"] {
+            assert!(!is_forwarded(name.as_bytes()), "{name}");
+        }
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Heads {
     pub(super) response: ResponseHead,
     /// The configuration by which the last exchange was served.
     generation: u64,
+    /// Whether the virtual is no longer in it: this request is its last.
+    gone: bool,
 }
 
 /// Why an exchange gets an answer of Headgate's own instead of a member's.
@@ -90,8 +92,8 @@ pub(super) async fn exchange(
     heads: &mut Heads,
     served: u64,
 ) -> After {
-    if heads.generation != worker.generation() && !renew(worker, client, heads) {
-        return After::Close;
+    if heads.generation != worker.generation() {
+        renew(worker, client, heads);
     }
     let mut facts = Facts::new();
     if client.service.log.is_some() {
@@ -115,9 +117,8 @@ pub(super) async fn exchange(
             return After::Close;
         }
         Read::Refused(refusal) => {
-            // What has no head that can be trusted is logged as far as it came.
-            note_text(&mut facts, &heads.request, &[]);
-            return refuse(worker, client, facts, refusal, Method::Get).await;
+            // Of a head that can't be trusted no text is logged.
+            return refuse(worker, client, facts, refusal, Method::Get, false).await;
         }
     };
     facts.phase(|l| &mut l.request);
@@ -136,9 +137,13 @@ pub(super) async fn exchange(
         Verdict::Continue => {}
         Verdict::Answer(status) => {
             let refusal = Refusal::new(status, "handler");
-            return refuse(worker, client, facts, refusal, method).await;
+            return refuse(worker, client, facts, refusal, method, false).await;
         }
-        Verdict::Close => return After::Close,
+        Verdict::Close => {
+            facts.ending = Ending::new(By::Proxy, LogPhase::Request).because("handler");
+            report(worker, client, &facts);
+            return After::Close;
+        }
     }
     let mut rest = Vec::new();
     let outcome = handle(
@@ -149,17 +154,35 @@ pub(super) async fn exchange(
     match outcome {
         Outcome::Served { keep } => {
             report(worker, client, &facts);
-            if keep { After::Next } else { After::Close }
+            if keep {
+                return After::Next;
+            }
+            // What the client has sent on must not turn the close into a reset, by which it could
+            // lose the end of the response.
+            let more = client
+                .channel
+                .with(|s| s.tcp().is_readable() && !s.tcp().is_hung_up());
+            if facts.status != 101 && (more || !client.pending.is_empty()) {
+                reply::linger(client).await;
+            }
+            After::Close
         }
         Outcome::Unread => {
             report(worker, client, &facts);
             reply::linger(client).await;
             After::Close
         }
-        Outcome::Refused(refusal) => refuse(worker, client, facts, refusal, method).await,
+        Outcome::Refused(refusal) => {
+            let keep = facts.settled && worker.phase() == Phase::Running;
+            refuse(worker, client, facts, refusal, method, keep).await
+        }
         Outcome::Broken => {
             report(worker, client, &facts);
-            After::Close
+            if facts.begun && facts.until_close {
+                After::Cut
+            } else {
+                After::Close
+            }
         }
     }
 }
@@ -203,7 +226,8 @@ async fn handle(
     }
     let used_up =
         limits.requests_per_connection > 0 && served + 1 >= limits.requests_per_connection;
-    let keep_alive = head.keep_alive && !used_up && worker.phase() == Phase::Running;
+    let keep_alive = head.keep_alive && !used_up && !heads.gone && worker.phase() == Phase::Running;
+    facts.settled = keep_alive && body.is_done();
     let decision = route::decide(service, head, &buf);
     let mut request_id = Vec::new();
     if let Some(config) = decision.edits.request_id() {
@@ -244,7 +268,7 @@ async fn handle(
         h1::push_field(&mut out, "Connection", b"Upgrade");
         h1::push_field(&mut out, "Upgrade", upgrade.of(&buf));
     }
-    if head.authority.is_empty() {
+    if head.authority.is_empty() && !decision.edits.sets_host() {
         // HTTP/1.0 may leave out what HTTP/1.1 must have.
         push_address(&mut out, client.local);
     }
@@ -268,6 +292,7 @@ async fn handle(
         keep_alive,
         hash,
         raw_head,
+        whole: body.is_done(),
         body_limit: most,
         body_seen: (body_end - head.len) as u64,
     };
@@ -278,16 +303,16 @@ async fn handle(
     outcome
 }
 
-/// Finds the client's virtual in the configuration in force. False when it is no longer there.
-fn renew(worker: &Worker, client: &mut Client, heads: &mut Heads) -> bool {
+/// Finds the client's virtual in the configuration in force. One that is no longer there serves what
+/// comes in on this connection all the same, once: its sender could not know.
+fn renew(worker: &Worker, client: &mut Client, heads: &mut Heads) {
     let snapshot = worker.snapshot();
     heads.generation = snapshot.generation;
     match snapshot.virtuals.get(&client.service.name) {
         Some(service) if service.config.protocol == model::Protocol::Http => {
             client.service = service.clone();
-            true
         }
-        _ => false,
+        _ => heads.gone = true,
     }
 }
 
@@ -334,9 +359,14 @@ async fn answer(
         reply.body = respond.body.text.as_bytes();
         reply.content_type = respond.content_type.as_str();
         for (name, value) in &respond.headers {
-            reply
-                .fields
-                .push((name.as_str(), value.as_str().as_bytes()));
+            match Known::of(name.as_str().as_bytes()) {
+                // Where the message ends and what becomes of the connection is not for sale.
+                Known::ContentLength | Known::TransferEncoding | Known::Connection => {}
+                Known::ContentType => reply.content_type = value.as_str(),
+                _ => reply
+                    .fields
+                    .push((name.as_str(), value.as_str().as_bytes())),
+            }
         }
     }
     let (sent, after) = reply.send(client, method, keep).await;
@@ -352,13 +382,14 @@ async fn answer(
     }
 }
 
-/// Answers what is refused and ends the connection.
+/// Answers what is refused, and ends the connection unless `keep`.
 async fn refuse(
     worker: &Worker,
     client: &Client,
     mut facts: Facts,
     refusal: Refusal,
     method: Method,
+    keep: bool,
 ) -> After {
     client.service.state.counters.refuse(refusal.reason);
     add(
@@ -372,8 +403,8 @@ async fn refuse(
     if refusal.status == 503 {
         reply.fields.push(("Retry-After", b"1"));
     }
-    let (sent, after) = reply.send(client, method, false).await;
-    facts.bytes_out = sent;
+    let (sent, after) = reply.send(client, method, keep).await;
+    facts.bytes_out += sent;
     report(worker, client, &facts);
     after
 }
@@ -403,7 +434,7 @@ fn identify(
 }
 
 /// Whether an upgrade would lead to another HTTP, whose requests would then pass unseen.
-fn is_http(protocols: &[u8]) -> bool {
+pub(super) fn is_http(protocols: &[u8]) -> bool {
     protocols.split(|&b| b == b',').any(|protocol| {
         let name = protocol.trim_ascii();
         let begins =
@@ -444,9 +475,6 @@ fn note_text(facts: &mut Facts, head: &RequestHead, buf: &[u8]) {
     let Some(logged) = &mut facts.logged else {
         return;
     };
-    if buf.is_empty() {
-        return;
-    }
     logged.method = head.method_span.of(buf).to_vec();
     logged.target = head.target.of(buf).to_vec();
     logged.host = head.authority.of(buf).to_vec();

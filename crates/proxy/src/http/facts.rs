@@ -19,8 +19,14 @@ pub(super) struct Facts {
     pub(super) request_id: String,
     /// Bytes relayed after an upgrade, from and to the client, which were counted as they went.
     pub(super) relayed: (u64, u64),
-    /// Whether bytes of a response went to the client.
+    /// Whether the final response to the client has begun.
     pub(super) begun: bool,
+    /// Whether an interim response came before it.
+    pub(super) interim: bool,
+    /// Whether the client takes the connection's end for the response's.
+    pub(super) until_close: bool,
+    /// Whether the client's connection can go on after a refusal: the request was read whole.
+    pub(super) settled: bool,
 }
 
 /// Texts and times of an exchange that is logged.
@@ -75,6 +81,9 @@ impl Facts {
             request_id: String::new(),
             relayed: (0, 0),
             begun: false,
+            interim: false,
+            until_close: false,
+            settled: false,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod attempt;
 mod body;
+mod choose;
 pub(crate) mod edit;
 mod exchange;
 mod facts;
@@ -12,6 +13,7 @@ mod reply;
 mod request;
 mod respond;
 pub(crate) mod route;
+mod upload;
 mod vars;
 
 use crate::client::Client;
@@ -40,6 +42,8 @@ enum After {
     Next,
     /// It is over.
     Close,
+    /// It is cut off, so that what was sent of a response is not taken for all of it.
+    Cut,
 }
 
 /// Serves a client's connection to its end.
@@ -53,43 +57,57 @@ async fn live(worker: Rc<Worker>, mut client: Box<Client>) {
         return;
     }
     let mut served = 0;
+    let mut cut = false;
     let mut wait = client.service.config.timeouts.head;
     loop {
         if client.pending.is_empty() && !next_request(&worker, &client, wait, served == 0).await {
             break;
         }
         // Boxed, so that an idle connection is as small as what it waits for.
-        let Some(waited) = Box::pin(busy(&worker, &mut client, &mut served)).await else {
-            break;
-        };
-        wait = client.service.config.timeouts.idle.saturating_sub(waited);
+        match Box::pin(busy(&worker, &mut client, &mut served)).await {
+            Ok(waited) => wait = client.service.config.timeouts.idle.saturating_sub(waited),
+            Err(end) => {
+                cut = end == After::Cut;
+                break;
+            }
+        }
     }
-    if !client.channel.is_plain() {
+    if cut {
+        // A connection that is broken already is cut.
+        let _ = client.channel.with(|stream| stream.tcp().reset_on_close());
+    } else if !client.channel.is_plain() {
         client.channel.with(tls::Stream::close_notify);
     }
     raise(&client, Event::ClientClosed).await;
 }
 
 /// Serves requests as long as they follow closely. Returns how long it has waited for the next one
-/// when it did not, or `None` when the connection is over.
-async fn busy(worker: &Rc<Worker>, client: &mut Client, served: &mut u64) -> Option<Duration> {
+/// when it did not, or how the connection ends.
+async fn busy(
+    worker: &Rc<Worker>,
+    client: &mut Client,
+    served: &mut u64,
+) -> Result<Duration, After> {
     let mut heads = exchange::Heads::default();
     let chatty = *served + CHATTY;
+    let mut turns = Turns::default();
     loop {
-        if exchange::exchange(worker, client, &mut heads, *served).await == After::Close {
-            return None;
+        match exchange::exchange(worker, client, &mut heads, *served).await {
+            After::Next => {}
+            end => return Err(end),
         }
         *served += 1;
         if !client.pending.is_empty() || client.channel.with(|s| s.tcp().is_readable()) {
+            turns.next().await;
             continue;
         }
         // Who has sent one request alone may not send another for long.
         if *served < chatty {
-            return Some(Duration::ZERO);
+            return Ok(Duration::ZERO);
         }
         let linger = LINGER.min(client.service.config.timeouts.idle);
         if !next_request(worker, client, linger, false).await {
-            return Some(linger);
+            return Ok(linger);
         }
     }
 }
@@ -116,6 +134,32 @@ async fn next_request(worker: &Worker, client: &Client, wait: Duration, first: b
         client.deadline.poll_past().map(|()| false)
     })
     .await
+}
+
+/// Counts rounds of work that find what they need without a wait, and has others go first after a
+/// number of them: who is never short of bytes must not keep the worker.
+#[derive(Default)]
+struct Turns(u32);
+
+impl Turns {
+    async fn next(&mut self) {
+        const ROUNDS: u32 = 32;
+        self.0 += 1;
+        if self.0 < ROUNDS {
+            return;
+        }
+        self.0 = 0;
+        let mut waited = false;
+        poll_fn(|cx| {
+            if waited {
+                return Poll::Ready(());
+            }
+            waited = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
 }
 
 /// Brings an event that is about no head to the virtual's handler.

@@ -8,8 +8,8 @@ use wire::h1::{self, Method};
 
 /// How long, and how much, a client may still send after the last answer to it, before the
 /// connection is cut: long enough that the answer is not lost to a reset.
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 1 << 20;
+const LINGER: Duration = Duration::from_secs(5);
+const LINGER_BYTES: usize = 64 << 20;
 
 /// An answer.
 pub(super) struct Reply<'a> {

@@ -1,19 +1,18 @@
 //! A member's response: its head awaited, rewritten, and sent on with the body behind it.
 
-use super::attempt::Job;
-use super::body::{self, BodyEnd};
+use super::attempt::{Job, may_retry_status};
+use super::body::{self, BodyEnd, Silence, hear};
+use super::exchange::is_http;
 use super::facts::Facts;
 use super::request::{Left, raise};
+use super::upload::Upload;
 use crate::engine::Phase;
 use crate::events::{Event, Verdict};
 use crate::upstream::Upstream;
 use balance::Slot;
 use reactor::{Buf, HEADROOM};
-use std::cell::Cell;
-use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
 use wire::h1::{self, HeadLimits, Known, Progress, ResponseHead, Version};
 
 /// Heads of members may be this large, in bytes and in fields.
@@ -29,7 +28,7 @@ const FIRST_READ: usize = 32 * 1024;
 /// The same, where the last body was one that is better moved than read.
 const FIRST_READ_MIDDLING: usize = 8 * 1024;
 /// The same, for bodies so large that the first part matters little.
-const FIRST_READ_LARGE: usize = 64 * 1024;
+const FIRST_READ_LARGE: usize = 16 * 1024;
 /// Bodies from here on are large.
 const LARGE: u64 = 256 * 1024;
 
@@ -48,6 +47,8 @@ pub(super) enum Broken {
     NoAnswer,
     /// Not a byte of it in time.
     Timeout,
+    /// Closed or reset within its head.
+    Short,
     /// Not HTTP, or HTTP that is not safe to pass on.
     Bad(&'static str),
     /// A status that is to be tried again.
@@ -64,22 +65,19 @@ pub(super) enum Broken {
     ClientStalled,
 }
 
-/// Awaits a response and sends it on. While `pumping` the request's body is still on its way, and
-/// the member may take its time.
+/// Awaits a response and sends it on. While the `upload` is under way the member may take its time.
 pub(super) async fn respond(
     job: &Job<'_>,
     upstream: &Upstream,
     slot: &Slot,
     head: &mut ResponseHead,
     facts: &mut Facts,
-    pumping: &Cell<bool>,
-    retry_status: bool,
+    upload: &Upload,
 ) -> Result<Responded, Broken> {
-    await_answer(job, upstream, pumping).await?;
+    await_answer(job, upstream, upload).await?;
     let mut buf = Buf::take();
     let (mut start, mut end) = (HEADROOM, HEADROOM);
     let mut room = first_read(upstream.link.last_body.get());
-    let mut interim = false;
     head.clear();
     loop {
         if end > start {
@@ -87,12 +85,11 @@ pub(super) async fn respond(
                 Err(error) => return Err(Broken::Bad(error.reason())),
                 Ok(Progress::Complete) if head.status >= 200 || head.status == 101 => break,
                 Ok(Progress::Complete) => {
-                    // An interim response goes on as it is; HTTP/1.0 knows none.
-                    interim = true;
+                    // HTTP/1.0 knows no interim responses.
                     if !job.is_10 {
-                        body::send(job, &buf[start..start + head.len], false).await?;
-                        facts.begun = true;
+                        facts.bytes_out += interim(job, head, &buf[start..end]).await?;
                     }
+                    facts.interim = true;
                     start += head.len;
                     head.clear();
                     continue;
@@ -103,19 +100,13 @@ pub(super) async fn respond(
         let until = buf.len().min(start + room);
         match upstream.channel.try_read(&mut buf[end..until]) {
             Ok(Some(n)) if n > 0 => end += n,
-            Ok(Some(_)) | Err(_) if end > HEADROOM || interim => {
-                return Err(if facts.begun {
-                    Broken::Truncated
-                } else {
-                    Broken::Bad("member-truncated")
-                });
-            }
+            Ok(Some(_)) | Err(_) if end > HEADROOM => return Err(Broken::Short),
             Ok(Some(_)) | Err(_) => return Err(Broken::NoAnswer),
-            Ok(None) => await_answer(job, upstream, pumping).await?,
+            Ok(None) => await_answer(job, upstream, upload).await?,
         }
     }
     facts.phase(|l| &mut l.response);
-    if retry_status && job.backend.retry_on.statuses.contains(&head.status) {
+    if !job.backend.retry_on.statuses.is_empty() && may_retry_status(job, facts, head.status) {
         return Err(Broken::Status(head.status));
     }
     let verdict = raise(
@@ -139,11 +130,12 @@ pub(super) async fn respond(
     let dechunk = job.is_10 && matches!(left, Left::Chunked(_));
     let keep = job.keep_alive
         && !dechunk
-        && !pumping.get()
+        && upload.is_sent()
         && !matches!(left, Left::UntilClose)
         && job.worker.phase() == Phase::Running;
     if dechunk {
-        return body::dechunk(job, upstream, head, facts, &buf[start..end]).await;
+        upload.answer_begins();
+        return body::dechunk(job, upstream, slot, head, facts, &buf[start..end]).await;
     }
     let taken = match left.take(&buf[body_start..end]) {
         Ok(n) => n,
@@ -151,8 +143,11 @@ pub(super) async fn respond(
     };
     let body_end = body_start + taken;
     let surplus = body_end < end;
-    let from = write_head(job, head, &mut buf, start, keep).await?;
+    let bodiless = body_start == body_end;
+    let from = write_head(job, head, &mut buf, facts, start, keep, bodiless).await?;
     facts.begun = true;
+    facts.until_close = matches!(left, Left::UntilClose);
+    upload.answer_begins();
     // What is left of a body that is already here follows at once.
     let more = !left.is_done() && upstream.channel.with(|s| s.tcp().is_readable());
     body::send(job, &buf[from..body_end], more).await?;
@@ -182,7 +177,8 @@ pub(super) async fn respond(
     finish(job, head, upstream, whole, keep, surplus).await
 }
 
-async fn finish(
+/// Ends a response that was sent whole.
+pub(super) async fn finish(
     job: &Job<'_>,
     head: &ResponseHead,
     upstream: &Upstream,
@@ -209,37 +205,25 @@ async fn finish(
 }
 
 /// Waits for a byte of the response, or the client's going away.
-async fn await_answer(
-    job: &Job<'_>,
-    upstream: &Upstream,
-    pumping: &Cell<bool>,
-) -> Result<(), Broken> {
-    let deadline = &job.client.deadline;
-    let mut armed = false;
-    poll_fn(|_| {
-        match upstream.channel.poll_readable() {
-            Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
-            Poll::Ready(Err(_)) => return Poll::Ready(Err(Broken::NoAnswer)),
-            Poll::Pending => {}
-        }
-        if pumping.get() {
-            return Poll::Pending;
-        }
-        if !armed {
-            deadline.set(job.backend.config.timeouts.response);
-            armed = true;
-        }
-        if job
-            .client
-            .channel
-            .with(|s| s.tcp().poll_broken())
-            .is_ready()
-        {
-            return Poll::Ready(Err(Broken::ClientGone));
-        }
-        deadline.poll_past().map(|()| Err(Broken::Timeout))
+async fn await_answer(job: &Job<'_>, upstream: &Upstream, upload: &Upload) -> Result<(), Broken> {
+    let limit = job.backend.config.timeouts.response;
+    let heard = hear(job, upstream, limit, || upload.is_under_way()).await;
+    heard.map_err(|silence| match silence {
+        Silence::Long => Broken::Timeout,
+        Silence::ClientGone => Broken::ClientGone,
+        Silence::Failed => Broken::NoAnswer,
     })
-    .await
+}
+
+/// Sends an interim response on (RFC 9110 section 15.2). Returns its length.
+async fn interim(job: &Job<'_>, head: &ResponseHead, buf: &[u8]) -> Result<u64, Broken> {
+    let mut out = job.worker.take_vec();
+    h1::write_response(&mut out, buf, head, |_, _| false);
+    h1::finish(&mut out);
+    body::send(job, &out, false).await?;
+    let sent = out.len() as u64;
+    job.worker.give_vec(out);
+    Ok(sent)
 }
 
 /// Puts the client's form of the head in front of the body's bytes in `buf`; returns where it
@@ -248,8 +232,10 @@ async fn write_head(
     job: &Job<'_>,
     head: &ResponseHead,
     buf: &mut Buf,
+    facts: &mut Facts,
     start: usize,
     keep: bool,
+    bodiless: bool,
 ) -> Result<usize, Broken> {
     let hops = [
         Known::Connection,
@@ -268,7 +254,10 @@ async fn write_head(
     }
     let mut out = job.worker.take_vec();
     job.edits
-        .write_response(&mut out, head, &buf[start..], &job.rendered, |_| false);
+        .write_response(&mut out, head, &buf[start..], &job.rendered, |known| {
+            // Of a response without a body: HTTP/1.0 knows no codings at all.
+            job.is_10 && matches!(known, Known::TransferEncoding | Known::Trailer)
+        });
     push_connection(job, keep, &mut out);
     h1::finish(&mut out);
     let body_start = start + head.len;
@@ -278,7 +267,8 @@ async fn write_head(
         from
     } else {
         // Edits beyond the headroom: the head goes out by itself.
-        body::send(job, &out, true).await?;
+        body::send(job, &out, !bodiless).await?;
+        facts.bytes_out += out.len() as u64;
         body_start
     };
     job.worker.give_vec(out);
@@ -300,7 +290,9 @@ async fn upgrade(
     facts: &mut Facts,
     buf: &[u8],
 ) -> Result<Responded, Broken> {
-    let protocol = head.upgrade.filter(|_| job.upgrade);
+    let protocol = head
+        .upgrade
+        .filter(|protocol| job.upgrade && !is_http(protocol.of(buf)));
     let Some(protocol) = protocol else {
         return Err(Broken::Bad("unasked-upgrade"));
     };
