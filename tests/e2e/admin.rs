@@ -56,7 +56,7 @@ fn the_socket_is_for_its_owner_alone() {
 fn metrics_add_up_to_what_was_done() {
     let origin = Origin::named("a");
     let gate = with_token(&origin);
-    let load = Load::start(gate.at(80), 4, "/");
+    let load = Load::start(gate.at(8080), 4, "/");
     load.more(100);
     let done = load.finish();
     done.assert_clean();
@@ -165,7 +165,7 @@ fn commands_show_and_change_what_runs() {
     run(&["weight", &member, "7"], "7");
     assert_eq!(gate.member("app", &name)["weight"], 7);
     run(&["disable", &member], "disabled");
-    assert_eq!(Wire::connect(gate.at(80)).get("/").status(), 503);
+    assert_eq!(Wire::connect(gate.at(8080)).get("/").status(), 503);
     run(&["reload"], "reload");
     gate.configure("virtuals: 7");
     let (good, out) = gate.command(&["reload"]);

@@ -17,7 +17,7 @@ fn pool(members: &[(&Origin, &str)], of_pool: &str) -> Headgate {
     Headgate::start(&format!(
         "monitors: {{web: {{type: http, path: /health, interval: 100ms, timeout: 1s, rise: 2, fall: 2}}}}\n\
          pools: {{app: {{members: [{}], {of_pool}}}}}\n\
-         virtuals: {{web: {{listen: '$IP:80', pool: app}}}}",
+         virtuals: {{web: {{listen: '$IP:8080', pool: app}}}}",
         members.join(", ")
     ))
 }
@@ -43,7 +43,7 @@ fn round_robin_goes_by_turns_and_by_weight() {
         ],
         "",
     );
-    let counts = ask(gate.at(80), 80, "/");
+    let counts = ask(gate.at(8080), 80, "/");
     let expected = [("a", 10), ("b", 20), ("c", 50)].map(|(name, n)| (name.to_owned(), n));
     assert_eq!(counts, BTreeMap::from(expected));
 }
@@ -59,7 +59,7 @@ fn least_connections_avoids_the_busy_whatever_the_worker() {
         &[(&slow, "'@'"), (&fast, "'@'")],
         "balance: least-connections",
     );
-    let load = Load::start(gate.at(80), 6, "/");
+    let load = Load::start(gate.at(8080), 6, "/");
     load.more(600);
     let tally = load.finish();
     tally.assert_clean();
@@ -81,7 +81,7 @@ fn a_key_stays_with_its_member_and_others_spread() {
         );
         let mut used = BTreeMap::new();
         for key in 0..40 {
-            let counts = ask(gate.at(80), 3, &format!("/key/{key}?{method}"));
+            let counts = ask(gate.at(8080), 3, &format!("/key/{key}?{method}"));
             assert_eq!(counts.len(), 1, "{method}: one member for one key");
             *used.entry(counts.into_keys().next().unwrap()).or_insert(0) += 1;
         }
@@ -96,12 +96,12 @@ fn backups_serve_only_when_nothing_else_does() {
         &[(&main, "'@'"), (&backup, "{address: '@', backup: true}")],
         "",
     );
-    assert_eq!(ask(gate.at(80), 10, "/")["main"], 10);
+    assert_eq!(ask(gate.at(8080), 10, "/")["main"], 10);
     let name = main.address().to_string();
     gate.set_member("app", &name, r#"{"state":"drain"}"#);
-    assert_eq!(ask(gate.at(80), 10, "/")["backup"], 10);
+    assert_eq!(ask(gate.at(8080), 10, "/")["backup"], 10);
     gate.set_member("app", &name, r#"{"state":"enabled"}"#);
-    assert_eq!(ask(gate.at(80), 10, "/")["main"], 10);
+    assert_eq!(ask(gate.at(8080), 10, "/")["main"], 10);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_members_limit_holds_over_all_workers_and_the_queue_keeps_the_rest() {
         ok("a")
     });
     let gate = pool(&[(&origin, "{address: '@', connections: 3}")], "");
-    let load = Load::start(gate.at(80), 24, "/");
+    let load = Load::start(gate.at(8080), 24, "/");
     load.more(800);
     load.finish().assert_clean();
     assert_eq!(most.load(SeqCst), 3);
@@ -134,7 +134,7 @@ fn the_queue_has_its_length_and_its_patience() {
         "limits: {queue: 1, queue_timeout: 400ms}",
     );
     let send = || {
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         wire
     };
@@ -163,11 +163,11 @@ fn a_drained_member_finishes_and_gets_nothing_new() {
     });
     let other = Origin::named("other");
     let gate = pool(&[(&slow, "'@'"), (&other, "'@'")], "balance: first");
-    let mut under_way = Wire::connect(gate.at(80));
+    let mut under_way = Wire::connect(gate.at(8080));
     under_way.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     eventually("it is under way", || (slow.accepted() == 1).then_some(()));
     gate.set_member("app", &slow.address().to_string(), r#"{"state":"drain"}"#);
-    assert_eq!(ask(gate.at(80), 20, "/")["other"], 20);
+    assert_eq!(ask(gate.at(8080), 20, "/")["other"], 20);
     assert_eq!(under_way.response().text(), "slow");
     assert_eq!(slow.count(), 1);
 }
@@ -177,12 +177,12 @@ fn a_weight_set_by_hand_counts_at_once_and_stays_over_a_reload() {
     let (a, b) = (Origin::named("a"), Origin::named("b"));
     let gate = pool(&[(&a, "'@'"), (&b, "'@'")], "");
     gate.set_member("app", &a.address().to_string(), r#"{"weight":3}"#);
-    assert_eq!(ask(gate.at(80), 40, "/")["a"], 30);
+    assert_eq!(ask(gate.at(8080), 40, "/")["a"], 30);
     gate.set_member("app", &a.address().to_string(), r#"{"weight":0}"#);
-    assert_eq!(ask(gate.at(80), 40, "/")["b"], 40);
+    assert_eq!(ask(gate.at(8080), 40, "/")["b"], 40);
     assert_eq!(gate.api("POST", "/v1/reload", "").0, 200);
     assert_eq!(
-        ask(gate.at(80), 40, "/")["b"],
+        ask(gate.at(8080), 40, "/")["b"],
         40,
         "nothing of it was changed"
     );
@@ -207,10 +207,10 @@ fn a_monitor_takes_a_member_out_and_brings_it_back() {
         });
     };
     condition("up");
-    assert_eq!(ask(gate.at(80), 20, "/")["a"], 10);
+    assert_eq!(ask(gate.at(8080), 20, "/")["a"], 10);
     healthy.store(false, SeqCst);
     condition("down");
-    assert_eq!(ask(gate.at(80), 20, "/")["b"], 20);
+    assert_eq!(ask(gate.at(8080), 20, "/")["b"], 20);
     let checks = &gate.member("app", &name)["checks"];
     assert!(
         checks.to_string().contains("500"),
@@ -218,7 +218,7 @@ fn a_monitor_takes_a_member_out_and_brings_it_back() {
     );
     healthy.store(true, SeqCst);
     condition("up");
-    assert_eq!(ask(gate.at(80), 20, "/")["a"], 10);
+    assert_eq!(ask(gate.at(8080), 20, "/")["a"], 10);
     let address = a.address();
     drop(a);
     condition("down");
@@ -232,7 +232,7 @@ fn a_member_is_probed_once_by_the_process_and_not_by_each_worker() {
     let gate = Headgate::start(&format!(
         "workers: 4\nmonitors: {{web: {{type: http, path: /health, interval: 200ms, jitter: 0%}}}}\n\
          pools: {{app: {{monitors: web, members: ['{}']}}}}\n\
-         virtuals: {{web: {{listen: '$IP:80', pool: app}}}}",
+         virtuals: {{web: {{listen: '$IP:8080', pool: app}}}}",
         origin.address()
     ));
     let begun = Instant::now();
@@ -268,11 +268,11 @@ fn a_member_that_comes_up_is_brought_to_its_share_slowly() {
     eventually("it is up", || {
         (gate.member("app", &name)["condition"] == "up").then_some(())
     });
-    let early = ask(gate.at(80), 100, "/");
+    let early = ask(gate.at(8080), 100, "/");
     let early = early.get("a").copied().unwrap_or_default();
     assert!(early < 35, "{early} of 100 at once");
     eventually("it has its share", || {
-        let counts = ask(gate.at(80), 100, "/");
+        let counts = ask(gate.at(8080), 100, "/");
         (counts.get("a").copied().unwrap_or_default() >= 48).then_some(())
     });
 }

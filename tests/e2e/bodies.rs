@@ -36,7 +36,7 @@ fn a_large_response_arrives_byte_for_byte() {
         }
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for target in ["/length", "/chunked", "/length"] {
         wire.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
         let body = wire.response().body;
@@ -61,7 +61,7 @@ fn a_large_request_arrives_byte_for_byte() {
         }
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     let piece = noise(7, PIECE);
     for chunked in [false, true] {
         match chunked {
@@ -107,7 +107,7 @@ fn a_client_that_does_not_read_holds_up_the_origin_and_not_memory() {
     });
     let gate = in_front_of(&origin);
     let before = gate.memory();
-    let mut wire = Wire::connect_small(gate.at(80));
+    let mut wire = Wire::connect_small(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let stuck = at_rest(&sent);
     assert!(stuck < LARGE / 2, "{stuck} bytes left the origin");
@@ -130,7 +130,7 @@ fn an_origin_that_does_not_read_holds_up_the_client_and_not_memory() {
     });
     let gate = in_front_of(&origin);
     let before = gate.memory();
-    let wire = Wire::connect(gate.at(80));
+    let wire = Wire::connect(gate.at(8080));
     let sent = Arc::new(AtomicUsize::new(0));
     let count = sent.clone();
     let sender = std::thread::spawn(move || {
@@ -160,7 +160,7 @@ fn a_response_cut_short_by_the_origin_is_not_passed_off_as_whole() {
     });
     let gate = in_front_of(&origin);
     for target in ["/length", "/chunked"] {
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         wire.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
         assert!(wire.try_response("GET").is_err(), "{target}");
     }
@@ -182,7 +182,7 @@ fn a_client_that_leaves_lets_go_of_the_origin() {
         gone.send(()).unwrap();
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     wire.head().unwrap();
     drop(wire);

@@ -13,10 +13,10 @@ fn running_out_of_descriptors_passes_when_some_come_back() {
         "limits: {{file_descriptors: 96}}\n{}",
         config(origin.address(), "", "")
     ));
-    let mut served = Wire::connect(gate.at(80));
+    let mut served = Wire::connect(gate.at(8080));
     assert_eq!(served.get("/").status(), 200);
     // More than there are descriptors for; the kernel accepts them all.
-    let mut many: Vec<Wire> = (0..200).map(|_| Wire::connect(gate.at(80))).collect();
+    let mut many: Vec<Wire> = (0..200).map(|_| Wire::connect(gate.at(8080))).collect();
     for wire in &mut many {
         let _ = wire.try_send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     }
@@ -31,7 +31,7 @@ fn running_out_of_descriptors_passes_when_some_come_back() {
     assert!(spent < 50, "{spent} hundredths of a second spent waiting");
     drop(many);
     eventually("new ones are served again", || {
-        let mut wire = Wire::try_connect(gate.at(80)).ok()?;
+        let mut wire = Wire::try_connect(gate.at(8080)).ok()?;
         wire.patience(Duration::from_secs(1));
         wire.try_send("GET / HTTP/1.1\r\nHost: h\r\n\r\n").ok()?;
         wire.try_response("GET").ok().filter(|r| r.status() == 200)
@@ -46,7 +46,7 @@ fn a_full_disk_costs_lines_of_the_log_and_no_request() {
         "log: {{access: {{format: json, buffer: 16KiB, output: {{file: /dev/full}}}}}}\n{}",
         config(origin.address(), "", "")
     ));
-    let load = Load::start(gate.at(80), 8, "/");
+    let load = Load::start(gate.at(8080), 8, "/");
     load.more(2000);
     load.finish().assert_clean();
     let metrics = gate.metrics();
@@ -73,7 +73,7 @@ fn a_log_that_nobody_reads_holds_up_no_request() {
         "log: {{access: {{format: json, buffer: 16KiB, output: {{file: $DIR/pipe}}}}}}\n{}",
         config(origin.address(), "", "")
     ));
-    let load = Load::start(gate.at(80), 8, "/");
+    let load = Load::start(gate.at(8080), 8, "/");
     load.more(3000);
     load.finish().assert_clean();
 }
@@ -82,7 +82,7 @@ fn a_log_that_nobody_reads_holds_up_no_request() {
 fn a_log_that_was_moved_away_is_opened_anew_on_reload() {
     let origin = Origin::named("a");
     let gate = web(origin.address(), "");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.get("/before");
     gate.access_line(|line| line["target"] == "/before");
     let path = gate.dir().path().join("access.log");
@@ -102,7 +102,7 @@ fn as_root_it_keeps_only_the_capability_for_low_ports() {
     let origin = Origin::named("a");
     let gate = for_everyone().start(&format!(
         "user: nobody\n{}",
-        config(origin.address(), "", "")
+        config(origin.address(), "", "").replace("8080", "80")
     ));
     assert_eq!(Wire::connect(gate.at(80)).get("/").text(), "a");
     // CAP_NET_BIND_SERVICE is the tenth.
@@ -158,7 +158,7 @@ fn an_idle_process_uses_next_to_no_time() {
     let gate = web(origin.address(), "");
     let held: Vec<Wire> = (0..100)
         .map(|_| {
-            let mut wire = Wire::connect(gate.at(80));
+            let mut wire = Wire::connect(gate.at(8080));
             wire.get("/");
             wire
         })

@@ -11,7 +11,7 @@ use std::time::Duration;
 fn several(members: &[SocketAddr], of_pool: &str) -> Headgate {
     let members: Vec<String> = members.iter().map(|m| format!("'{m}'")).collect();
     Headgate::start(&format!(
-        "pools: {{app: {{members: [{}], {of_pool}}}}}\nvirtuals: {{web: {{listen: '$IP:80', pool: app}}}}",
+        "pools: {{app: {{members: [{}], {of_pool}}}}}\nvirtuals: {{web: {{listen: '$IP:8080', pool: app}}}}",
         members.join(", ")
     ))
 }
@@ -19,7 +19,7 @@ fn several(members: &[SocketAddr], of_pool: &str) -> Headgate {
 #[test]
 fn a_member_that_refuses_is_a_bad_gateway_and_the_log_says_so() {
     let gate = Headgate::start(&config(Origin::refusing(), "", ""));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     assert_eq!(wire.get("/x").status(), 502);
     let line = gate.access_line(|line| line["target"] == "/x");
     assert_eq!(line["reason"], "connect-failed");
@@ -33,7 +33,7 @@ fn a_member_that_refuses_is_passed_over_for_any_method() {
         &[Origin::refusing(), origin.address()],
         "retry: {budget: 100%}, ejection: off",
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for n in 0..10 {
         let method = if n % 2 == 0 { "GET" } else { "POST" };
         wire.send(format!(
@@ -59,10 +59,10 @@ fn a_request_is_repeated_after_a_reset_only_where_that_is_safe() {
         &[bad.address(), good.address()],
         "balance: first, retry: {budget: 100%}, ejection: off",
     );
-    let get = Wire::connect(gate.at(80)).get("/");
+    let get = Wire::connect(gate.at(8080)).get("/");
     assert_eq!(get.text(), "good");
     assert_eq!(cut.load(SeqCst), 1, "the first member was asked");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi");
     assert_eq!(wire.response().status(), 502);
     assert_eq!(cut.load(SeqCst), 2);
@@ -79,7 +79,7 @@ fn a_response_that_has_begun_is_not_repeated() {
     });
     let good = Origin::named("good");
     let gate = several(&[bad.address(), good.address()], "balance: first");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(wire.try_response("GET").is_err());
     assert_eq!(good.count(), 0);
@@ -99,7 +99,7 @@ fn listed_statuses_are_tried_elsewhere_and_others_passed_on() {
         &[bad.address(), good.address()],
         "balance: first, retry: {on: [connect-failure, 503], budget: 100%}, ejection: off",
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     assert_eq!(wire.get("/listed").text(), "good");
     assert_eq!(wire.get("/other").status(), 500);
 }
@@ -111,7 +111,7 @@ fn the_last_attempts_status_is_passed_on() {
         &[bad.address()],
         "retry: {attempts: 2, on: [503], budget: 100%}, ejection: off",
     );
-    let response = Wire::connect(gate.at(80)).get("/");
+    let response = Wire::connect(gate.at(8080)).get("/");
     assert_eq!(response.status(), 503);
     assert_eq!(response.text(), "busy", "the member's own words");
 }
@@ -130,7 +130,7 @@ fn retries_stay_within_their_budget() {
         "retry: {attempts: 5, budget: 10%}, ejection: off",
     );
     for _ in 0..200 {
-        assert_eq!(Wire::connect(gate.at(80)).get("/").status(), 502);
+        assert_eq!(Wire::connect(gate.at(8080)).get("/").status(), 502);
     }
     let asked = asked.load(SeqCst);
     assert!(asked < 300, "{asked} attempts for 200 requests");
@@ -146,7 +146,7 @@ fn a_pool_of_which_nothing_is_left_says_so_at_once() {
         &origin.address().to_string(),
         r#"{"state":"disabled"}"#,
     );
-    let response = Wire::connect(gate.at(80)).get("/");
+    let response = Wire::connect(gate.at(8080)).get("/");
     assert_eq!(response.status(), 503);
     assert!(response.field("retry-after").is_some());
     assert_eq!(gate.refusals("web", "no-member"), 1);
@@ -159,7 +159,7 @@ fn an_origin_killed_under_load_costs_no_idempotent_request() {
         &[a.address(), b.address()],
         "retry: {attempts: 3, budget: 100%}, ejection: {time: 1s}",
     );
-    let load = Load::start(gate.at(80), 16, "/");
+    let load = Load::start(gate.at(8080), 16, "/");
     load.more(500);
     let address = a.address();
     drop(a);
@@ -191,7 +191,7 @@ fn a_member_that_fails_traffic_is_left_out_for_a_while() {
         &[bad.address(), good.address()],
         "ejection: {errors: 3, interval: 10s, time: 1s, max_ejected: 50%}",
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     let statuses: Vec<u16> = (0..40).map(|_| wire.get("/").status()).collect();
     let failed = statuses.iter().filter(|status| **status == 500).count();
     assert_eq!(failed, 3, "{statuses:?}");

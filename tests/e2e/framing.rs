@@ -18,7 +18,7 @@ struct Case {
 fn every_request_of_the_table_has_its_outcome() {
     let origin = Origin::named("ok");
     let gate = Headgate::start(&format!(
-        "pools: {{app: {{members: ['{}']}}}}\nvirtuals: {{web: {{listen: '$IP:80', pool: app}}}}",
+        "pools: {{app: {{members: ['{}']}}}}\nvirtuals: {{web: {{listen: '$IP:8080', pool: app}}}}",
         origin.address()
     ));
     let mut wrong = Vec::new();
@@ -45,7 +45,7 @@ fn replay(case: &Case, gate: &Headgate, origin: &Origin) -> Result<(), String> {
         n => understood(&case.bytes, n),
     };
     let before = case.refused.map(|(_, reason)| gate.refusals("web", reason));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     // A refusal may come before the last byte is taken.
     let _ = wire.try_send(&case.bytes);
     for request in &meant {

@@ -11,7 +11,7 @@ fn hop_by_hop_fields_stay_on_their_hop() {
             .to_vec()
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send(
         "GET / HTTP/1.1\r\nHost: h\r\nConnection: X-Mine, keep-alive\r\nX-Mine: 1\r\nKeep-Alive: 5\r\n\
          Proxy-Connection: keep-alive\r\nTE: trailers, deflate\r\nUpgrade: h2c\r\nX-Kept: 1\r\n\r\n",
@@ -32,7 +32,7 @@ fn hop_by_hop_fields_stay_on_their_hop() {
 fn a_strangers_account_of_himself_is_replaced() {
     let origin = Origin::named("a");
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send(
         "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n\r\n",
     );
@@ -50,7 +50,7 @@ fn a_trusted_proxys_account_is_kept_and_added_to() {
         "trusted_proxies: [127.0.0.0/8], headers: {forwarded: {forwarded: true, x_forwarded_host: true, \
          x_forwarded_port: true}}",
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send(
         "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n\
          Forwarded: for=1.2.3.4;proto=https\r\n\r\n",
@@ -76,12 +76,12 @@ fn every_form_of_forwarding_says_what_is_so() {
         origin.address(),
         "headers: {forwarded: {forwarded: true, x_forwarded_host: true, x_forwarded_port: true}}",
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: site.example\r\n\r\n");
     wire.response();
     let request = origin.last();
     assert_eq!(request.field("x-forwarded-host"), Some("site.example"));
-    assert_eq!(request.field("x-forwarded-port"), Some("80"));
+    assert_eq!(request.field("x-forwarded-port"), Some("8080"));
     let forwarded = request.field("forwarded").unwrap();
     for part in ["for=127.0.0.1", "proto=http", "host=\"site.example\""] {
         assert!(forwarded.contains(part), "{forwarded}");
@@ -95,7 +95,7 @@ fn every_request_has_an_id_of_its_own_unless_the_clients_is_kept() {
         origin.address(),
         "headers: {forwarded: {request_id: {header: X-Request-Id, keep: true}}}",
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.get("/1");
     wire.get("/2");
     wire.send("GET /3 HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine-3\r\n\r\n");
@@ -126,7 +126,7 @@ pools:
   app: {{members: ['{}']}}
 virtuals:
   web:
-    listen: '$IP:80'
+    listen: '$IP:8080'
     pool: app
     headers:
       request:
@@ -140,7 +140,7 @@ virtuals:
 "#,
         origin.address()
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send(
         "GET /a?b=c HTTP/1.1\r\nHost: h\r\nX-Client: forged\r\nx-client: again\r\nX-Many: a\r\nX-Debug: 1\r\n\r\n",
     );
@@ -173,7 +173,7 @@ pools:
 {pools}
 virtuals:
   web:
-    listen: '$IP:80'
+    listen: '$IP:8080'
     pool: rest
     routes:
       - {{match: {{headers: [{{name: X-Version, value: "2"}}]}}, pool: field}}
@@ -185,7 +185,7 @@ virtuals:
       - {{match: {{method: [POST, PUT]}}, pool: post}}
 "#
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for (method, target, host, extra, to) in [
         ("GET", "/", "h", "", "default"),
         ("GET", "/", "a.example", "", "host"),
@@ -217,14 +217,14 @@ fn redirects_and_answers_of_its_own_need_no_origin() {
         r#"
 virtuals:
   web:
-    listen: '$IP:80'
+    listen: '$IP:8080'
     routes:
       - {match: {host: old.example}, redirect: {to: "https://new.example{uri}", status: 301}}
       - {match: {path: /gone}, respond: {status: 410, body: "No more.\n", headers: {X-Why: moved}}}
       - {match: {path: /plain}, redirect: {to: "https://{host}{uri}"}}
 "#,
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET /a?b=c HTTP/1.1\r\nHost: old.example\r\n\r\n");
     let moved = wire.response();
     assert_eq!(moved.status(), 301);
@@ -264,7 +264,7 @@ fn a_response_that_could_be_split_differently_is_not_passed_on() {
     ] {
         let origin = Origin::answering(move |_| response.into());
         let gate = in_front_of(&origin);
-        let answer = Wire::connect(gate.at(80)).get("/");
+        let answer = Wire::connect(gate.at(8080)).get("/");
         assert_eq!(answer.status(), 502, "{what}");
     }
 }
@@ -281,7 +281,7 @@ fn bytes_behind_a_response_are_not_taken_for_the_next() {
         }
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for target in ["/1", "/2", "/3"] {
         assert_eq!(wire.get(target).text(), target);
     }

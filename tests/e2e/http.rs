@@ -10,7 +10,7 @@ use std::time::Duration;
 fn a_connection_serves_request_after_request() {
     let origin = Origin::answering(|request| answer(request.target()));
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for target in ["/1", "/2", "/3"] {
         let response = wire.get(target);
         assert_eq!(response.status(), 200);
@@ -25,7 +25,7 @@ fn a_connection_serves_request_after_request() {
 fn a_client_that_asks_for_it_is_closed_after_its_response() {
     let origin = Origin::named("a");
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert!(wire.response().closes());
     wire.assert_closed();
@@ -40,7 +40,7 @@ fn pipelined_requests_are_answered_in_their_order() {
         answer(request.target())
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     let all: String = (0..50)
         .map(|n| format!("GET /{n} HTTP/1.1\r\nHost: h\r\n\r\n"))
         .collect();
@@ -54,7 +54,7 @@ fn pipelined_requests_are_answered_in_their_order() {
 fn pipelined_requests_with_bodies_keep_their_bodies() {
     let origin = Origin::answering(|request| answer(&request.text()));
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send(
         "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nfirst\
          POST /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nsec\r\n3\r\nond\r\n0\r\n\r\n\
@@ -69,7 +69,7 @@ fn pipelined_requests_with_bodies_keep_their_bodies() {
 fn a_head_that_comes_byte_by_byte_is_understood() {
     let origin = Origin::named("a");
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for byte in b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc" {
         wire.send([*byte]);
         std::thread::sleep(Duration::from_millis(1));
@@ -86,7 +86,7 @@ fn chunks_and_trailers_pass_both_ways() {
             .to_vec()
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send(
         "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-Check\r\n\r\n\
          3\r\nabc\r\n2\r\nde\r\n0\r\nX-Check: 5\r\n\r\n",
@@ -112,7 +112,7 @@ fn an_expectation_is_passed_on_and_the_interim_response_comes_back() {
         wire.send(answer("done"));
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
     assert_eq!(wire.response().status(), 100);
     assert_eq!(order.recv().unwrap(), "head");
@@ -128,7 +128,7 @@ fn an_expectation_can_be_turned_down_before_the_body() {
         wire.to_end();
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
     let response = wire.response();
     assert_eq!((response.status(), response.text()), (403, "no".to_owned()));
@@ -142,7 +142,7 @@ fn an_early_response_reaches_the_client_while_its_body_still_comes() {
         wire.to_end();
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nsome");
     let response = wire.response();
     assert_eq!((response.status(), response.text()), (413, "large".into()));
@@ -156,7 +156,7 @@ fn interim_responses_pass_in_their_order() {
             .to_vec()
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(wire.response().status(), 102);
     let hints = wire.response();
@@ -178,7 +178,7 @@ fn responses_without_body_end_with_their_head() {
         .into()
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for (method, target, status) in [
         ("HEAD", "/head", 200),
         ("HEAD", "/head-chunked", 200),
@@ -198,7 +198,7 @@ fn responses_without_body_end_with_their_head() {
 fn a_websocket_is_relayed_both_ways() {
     let server = crate::support::websocket_echo();
     let gate = web(server.address(), "");
-    let (mut socket, response) = crate::support::websocket(gate.at(80));
+    let (mut socket, response) = crate::support::websocket(gate.at(8080));
     assert_eq!(response.status(), 101);
     let large = String::from_utf8_lossy(&headgate_tests::noise(1, 300_000)).into_owned();
     for text in ["hello", "", large.as_str()] {
@@ -226,7 +226,7 @@ fn bytes_sent_along_with_an_upgrade_are_not_lost() {
         wire.send(rest);
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nearly");
     assert_eq!(wire.response().status(), 101);
     assert_eq!(wire.exactly(10).unwrap(), b"firstearly");
@@ -239,7 +239,7 @@ fn bytes_sent_along_with_an_upgrade_are_not_lost() {
 fn an_upgrade_that_the_origin_overlooks_is_a_plain_exchange() {
     let origin = Origin::named("plain");
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     assert_eq!(wire.response().text(), "plain");
     assert_eq!(wire.get("/").text(), "plain");
@@ -249,7 +249,7 @@ fn an_upgrade_that_the_origin_overlooks_is_a_plain_exchange() {
 fn upgrades_that_are_denied_are_not_asked_of_the_origin() {
     let origin = Origin::named("plain");
     let gate = web(origin.address(), "limits: {upgrades: deny}");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     assert_eq!(wire.response().text(), "plain");
     assert_eq!(origin.last().field("upgrade"), None);
@@ -259,7 +259,7 @@ fn upgrades_that_are_denied_are_not_asked_of_the_origin() {
 fn an_absolute_target_becomes_a_path_and_its_host_counts() {
     let origin = Origin::named("a");
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET http://site.example/x?y=1 HTTP/1.1\r\nHost: site.example\r\n\r\n");
     assert_eq!(wire.response().status(), 200);
     let request = origin.last();
@@ -274,7 +274,7 @@ fn a_client_that_has_finished_sending_still_gets_its_response() {
         answer("late")
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi");
     wire.finish();
     assert_eq!(wire.response().text(), "late");
@@ -296,7 +296,7 @@ fn a_client_of_http_1_0_gets_what_it_understands() {
     });
     let gate = in_front_of(&origin);
     for (target, body) in [("/", "plain"), ("/chunked", "hello"), ("/interim", "final")] {
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         wire.send(format!("GET {target} HTTP/1.0\r\n\r\n"));
         let response = wire.response();
         assert_eq!(response.text(), body, "{target}");
@@ -304,7 +304,7 @@ fn a_client_of_http_1_0_gets_what_it_understands() {
         wire.assert_closed();
         assert!(origin.last().field("host").is_some());
     }
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for _ in 0..2 {
         wire.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
         let response = wire.response();
@@ -316,7 +316,7 @@ fn a_client_of_http_1_0_gets_what_it_understands() {
 fn an_origin_of_http_1_0_is_understood_and_its_connection_not_reused() {
     let origin = Origin::answering(|_| b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for _ in 0..3 {
         let response = wire.get("/");
         assert_eq!(response.text(), "ok");
@@ -335,7 +335,7 @@ fn a_response_that_ends_with_its_connection_is_passed_whole() {
         wire.send(&sent);
     });
     let gate = in_front_of(&origin);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     let response = wire.get("/");
     assert!(response.body == body, "{} bytes", response.body.len());
     assert!(response.closes());
@@ -363,10 +363,10 @@ fn an_idle_connection_that_the_origin_closes_is_never_a_clients_error() {
     });
     let gate = Headgate::start(&format!(
         "pools: {{app: {{members: ['{}'], ejection: off, retry: {{budget: 100%}}}}}}\n\
-         virtuals: {{web: {{listen: '$IP:80', pool: app}}}}",
+         virtuals: {{web: {{listen: '$IP:8080', pool: app}}}}",
         origin.address()
     ));
-    let load = headgate_tests::Load::start(gate.at(80), 8, "/");
+    let load = headgate_tests::Load::start(gate.at(8080), 8, "/");
     load.more(3000);
     load.finish().assert_clean();
     assert!(count.load(SeqCst) >= 3000);

@@ -14,7 +14,7 @@ fn a_handshake_that_stalls_is_given_up() {
         "tls_profiles: {{site: {{certificates: [{{certificate: $DIR/site.pem, key: $DIR/site.key}}]}}}}\n{}",
         config(origin.address(), "tls: site, timeouts: {tls_handshake: 300ms}", "")
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     // The beginning of a ClientHello.
     wire.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
     let begun = Instant::now();
@@ -29,7 +29,7 @@ fn a_proxy_header_that_stalls_is_given_up() {
         origin.address(),
         "proxy_protocol: {from: [127.0.0.0/8], required: true}, timeouts: {tls_handshake: 300ms}",
     );
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("PROXY TCP4 203.0.113.7");
     let begun = Instant::now();
     wire.to_end();
@@ -44,7 +44,7 @@ fn a_websocket_outlives_the_upgrade_of_the_process_until_its_drain_ends() {
         "limits: {{upgrade_drain: 2s}}\n{}",
         config(echoing.address(), "", "")
     ));
-    let (mut socket, _) = websocket(gate.at(80));
+    let (mut socket, _) = websocket(gate.at(8080));
     let before = gate.pid();
     assert!(gate.api("POST", "/v1/upgrade", "").0 < 300);
     eventually("another process serves", || {
@@ -54,7 +54,7 @@ fn a_websocket_outlives_the_upgrade_of_the_process_until_its_drain_ends() {
     eventually("the old one takes nothing new", || {
         gate.log().contains("draining").then_some(())
     });
-    let (mut fresh, _) = websocket(gate.at(80));
+    let (mut fresh, _) = websocket(gate.at(8080));
     gate.wait(Duration::from_secs(10));
     assert!(socket.read().is_err(), "its time is over");
     echo(&mut fresh, "from the new one");
@@ -66,10 +66,10 @@ fn members_by_host_name_are_found() {
     let port = origin.address().port();
     let gate = Headgate::start(&format!(
         "pools: {{app: {{members: [{{address: 'localhost:{port}', resolve: {{mode: first}}}}]}}}}\n\
-         virtuals: {{web: {{listen: '$IP:80', pool: app}}}}"
+         virtuals: {{web: {{listen: '$IP:8080', pool: app}}}}"
     ));
     eventually("its address is found", || {
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         (wire.get("/").status() == 200).then_some(())
     });
 }
@@ -78,7 +78,7 @@ fn members_by_host_name_are_found() {
 fn connections_to_members_are_kept_and_let_go_in_time() {
     let origin = Origin::named("a");
     let gate = Headgate::start(&config(origin.address(), "", "keepalive: {idle: 500ms}"));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for _ in 0..5 {
         wire.get("/");
     }
@@ -97,7 +97,7 @@ fn connections_to_members_end_after_so_many_requests() {
         "",
         "keepalive: {max_requests: 2}",
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for _ in 0..6 {
         assert_eq!(wire.get("/").text(), "a");
     }
@@ -111,7 +111,7 @@ fn connections_to_members_are_opened_ahead() {
         "workers: 1\n{}",
         config(origin.address(), "", "keepalive: {pre_connect: 3}")
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.get("/");
     within(Duration::from_secs(5), "three are ready", || {
         (origin.accepted() >= 3).then_some(())
@@ -125,12 +125,12 @@ fn a_virtual_that_goes_lets_its_requests_finish() {
         crate::support::ok("done")
     });
     let gate = web(origin.address(), "");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     eventually("it is under way", || (origin.accepted() == 1).then_some(()));
-    gate.reconfigure("virtuals: {other: {listen: '$IP:81', routes: [{respond: {body: hi}}]}}");
+    gate.reconfigure("virtuals: {other: {listen: '$IP:8081', routes: [{respond: {body: hi}}]}}");
     assert_eq!(wire.response().text(), "done");
-    assert_eq!(Wire::connect(gate.at(81)).get("/").text(), "hi");
+    assert_eq!(Wire::connect(gate.at(8081)).get("/").text(), "hi");
 }
 
 #[test]
@@ -142,12 +142,12 @@ fn members_change_under_load_and_no_request_fails() {
             .map(|n| format!("'{}'", origins[*n].address()))
             .collect();
         format!(
-            "pools: {{app: {{members: [{}]}}}}\nvirtuals: {{web: {{listen: '$IP:80', pool: app}}}}",
+            "pools: {{app: {{members: [{}]}}}}\nvirtuals: {{web: {{listen: '$IP:8080', pool: app}}}}",
             members.join(", ")
         )
     };
     let gate = Headgate::start(&with(&[0]));
-    let load = Load::start(gate.at(80), 8, "/");
+    let load = Load::start(gate.at(8080), 8, "/");
     for used in [&[0, 1][..], &[1, 2], &[2], &[0, 1, 2], &[1]] {
         gate.reconfigure(&with(used));
         load.more(200);
@@ -167,7 +167,7 @@ fn the_text_log_tells_timers_and_how_it_ended() {
         "log: {{access: {{format: text, output: {{file: $DIR/access.log}}}}}}\n{}",
         config(origin.address(), "", "")
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.get("/page");
     wire.send("GET /x HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n");
     assert_eq!(wire.response().status(), 400);
@@ -196,12 +196,12 @@ fn a_sampled_log_has_its_share_and_every_refusal() {
         "log: {{access: {{format: json, sample: 0.1, output: {{file: $DIR/access.log}}}}}}\n{}",
         config(origin.address(), "", "")
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     for _ in 0..1000 {
         wire.get("/");
     }
     for _ in 0..20 {
-        let mut bad = Wire::connect(gate.at(80));
+        let mut bad = Wire::connect(gate.at(8080));
         bad.send("GET / HTTP/9.9\r\n\r\n");
         bad.response();
     }

@@ -38,14 +38,14 @@ fn heads_beyond_their_limits_are_refused_by_name() {
         ),
     ] {
         let before = gate.refusals("web", reason);
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         wire.send(request);
         assert_eq!(wire.response().status(), status, "{reason}");
         wire.assert_closed();
         assert_eq!(gate.refusals("web", reason), before + 1, "{reason}");
     }
     assert_eq!(origin.count(), 0);
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n0123456789");
     assert_eq!(wire.response().status(), 200);
 }
@@ -54,7 +54,7 @@ fn heads_beyond_their_limits_are_refused_by_name() {
 fn a_virtual_takes_so_many_connections_and_no_more() {
     let origin = Origin::named("a");
     let gate = web(origin.address(), "limits: {connections: 4}");
-    let mut held: Vec<Wire> = (0..4).map(|_| Wire::connect(gate.at(80))).collect();
+    let mut held: Vec<Wire> = (0..4).map(|_| Wire::connect(gate.at(8080))).collect();
     for wire in &mut held {
         assert_eq!(wire.get("/").status(), 200);
     }
@@ -76,7 +76,7 @@ fn the_process_takes_so_many_connections_whatever_the_worker() {
     let mut served = 0;
     let mut held = Vec::new();
     for _ in 0..20 {
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         let _ = wire.try_send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         served += usize::from(wire.try_response("GET").is_ok());
         held.push(wire);
@@ -89,7 +89,7 @@ fn one_address_has_its_share_and_others_theirs() {
     let origin = Origin::named("a");
     let gate = web(origin.address(), "limits: {connections_per_address: 2}");
     let from = |address: &str| {
-        let mut wire = Wire::connect_from(address.parse().unwrap(), gate.at(80));
+        let mut wire = Wire::connect_from(address.parse().unwrap(), gate.at(8080));
         let _ = wire.try_send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         wire.try_response("GET").is_ok().then_some(wire)
     };
@@ -113,7 +113,7 @@ fn addresses_are_let_in_or_not_by_list() {
         ("127.0.0.66", false),
         ("127.0.1.1", false),
     ] {
-        let mut wire = Wire::connect_from(address.parse().unwrap(), gate.at(80));
+        let mut wire = Wire::connect_from(address.parse().unwrap(), gate.at(8080));
         let _ = wire.try_send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_eq!(wire.try_response("GET").is_ok(), in_, "{address}");
     }
@@ -124,7 +124,7 @@ fn addresses_are_let_in_or_not_by_list() {
 fn a_connection_ends_after_so_many_requests() {
     let origin = Origin::named("a");
     let gate = web(origin.address(), "limits: {requests_per_connection: 3}");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     assert!(!wire.get("/").closes());
     assert!(!wire.get("/").closes());
     assert!(wire.get("/").closes());
@@ -135,7 +135,7 @@ fn a_connection_ends_after_so_many_requests() {
 fn a_head_that_dribbles_is_timed_out_as_a_whole() {
     let origin = Origin::named("a");
     let gate = web(origin.address(), "timeouts: {head: 400ms}");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     let begun = Instant::now();
     for byte in b"GET / HTTP/1.1\r\nHost: h\r\nX-Padding: abcdefghijklmnopqrst" {
         if wire.try_send([*byte]).is_err() || begun.elapsed() > Duration::from_secs(2) {
@@ -155,7 +155,7 @@ fn a_head_that_dribbles_is_timed_out_as_a_whole() {
 fn an_idle_connection_is_closed_without_a_word() {
     let origin = Origin::named("a");
     let gate = web(origin.address(), "timeouts: {idle: 200ms}");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     assert_eq!(wire.get("/").status(), 200);
     let begun = Instant::now();
     wire.assert_closed();
@@ -166,7 +166,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 fn a_body_that_stops_coming_is_timed_out() {
     let origin = Origin::named("a");
     let gate = web(origin.address(), "timeouts: {body: 300ms}");
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nhalf");
     assert_eq!(wire.response().status(), 408);
     wire.assert_closed();
@@ -183,7 +183,7 @@ fn a_client_that_takes_nothing_is_let_go() {
         while wire.try_send(&piece).is_ok() {}
     });
     let gate = web(origin.address(), "timeouts: {send: 300ms}");
-    let mut wire = Wire::connect_small(gate.at(80));
+    let mut wire = Wire::connect_small(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     eventually("its connection is closed", || {
         let line = gate.access_log().pop()?;
@@ -198,7 +198,7 @@ fn an_origin_that_does_not_answer_is_a_gateway_timeout() {
         wire.to_end();
     });
     let gate = Headgate::start(&config(origin.address(), "", "timeouts: {response: 300ms}"));
-    let response = Wire::connect(gate.at(80)).get("/");
+    let response = Wire::connect(gate.at(8080)).get("/");
     assert_eq!(response.status(), 504);
     let line = gate.access_line(|line| line["status"] == 504);
     assert!(line["total_us"].as_u64().unwrap() >= 290_000, "{line}");
@@ -212,7 +212,7 @@ fn an_origin_that_falls_silent_amid_its_answer_is_given_up() {
         wire.to_end();
     });
     let gate = Headgate::start(&config(origin.address(), "", "timeouts: {idle: 300ms}"));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(wire.try_response("GET").is_err());
 }
@@ -239,7 +239,7 @@ fn an_origin_that_does_not_accept_is_timed_out() {
         "timeouts: {connect: 300ms}, retry: {attempts: 1}",
     ));
     let begun = Instant::now();
-    assert_eq!(Wire::connect(gate.at(80)).get("/").status(), 504);
+    assert_eq!(Wire::connect(gate.at(8080)).get("/").status(), 504);
     assert!(begun.elapsed() < Duration::from_secs(3));
     drop(fillers);
 }
@@ -249,11 +249,11 @@ fn a_thousand_slow_clients_do_not_slow_the_others() {
     let origin = Origin::answering(|_| ok("fast"));
     let gate = web(origin.address(), "timeouts: {head: 60s}");
     let before = gate.memory();
-    let mut slow: Vec<Wire> = (0..1000).map(|_| Wire::connect(gate.at(80))).collect();
+    let mut slow: Vec<Wire> = (0..1000).map(|_| Wire::connect(gate.at(8080))).collect();
     for wire in &mut slow {
         wire.send("GET / HTTP/1.1\r\nHost:");
     }
-    let load = headgate_tests::Load::start(gate.at(80), 4, "/");
+    let load = headgate_tests::Load::start(gate.at(8080), 4, "/");
     for byte in " example\r\nX-Slow: yes".bytes() {
         for wire in &mut slow {
             wire.send([byte]);
@@ -272,7 +272,7 @@ fn a_thousand_slow_clients_do_not_slow_the_others() {
 }
 
 fn is_turned_away(gate: &Headgate) -> bool {
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     let _ = wire.try_send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     wire.try_response("GET").is_err()
 }

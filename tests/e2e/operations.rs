@@ -14,11 +14,11 @@ fn variant(members: &[SocketAddr], n: usize) -> String {
         .collect();
     let extra = match n % 2 {
         0 => "",
-        _ => "  other: {listen: '$IP:81', pool: app}\n",
+        _ => "  other: {listen: '$IP:8081', pool: app}\n",
     };
     format!(
         "workers: 2\npools:\n  app: {{members: [{}]}}\n\
-         virtuals:\n  web: {{listen: '$IP:80', pool: app, headers: {{response: [{{set: {{name: X-Variant, value: v{n}}}}}]}}}}\n{extra}",
+         virtuals:\n  web: {{listen: '$IP:8080', pool: app, headers: {{response: [{{set: {{name: X-Variant, value: v{n}}}}}]}}}}\n{extra}",
         members.join(", ")
     )
 }
@@ -28,13 +28,13 @@ fn a_hundred_reloads_under_load_fail_not_one_request() {
     let (a, b) = (Origin::named("a"), Origin::named("b"));
     let members = [a.address(), b.address()];
     let gate = Headgate::start(&variant(&members, 0));
-    let kept = Load::start(gate.at(80), 8, "/");
-    let fresh = Load::start_closing(gate.at(80), 4, "/");
+    let kept = Load::start(gate.at(8080), 8, "/");
+    let fresh = Load::start_closing(gate.at(8080), 4, "/");
     for n in 1..=100 {
         gate.reconfigure(&variant(&members, n));
         kept.more(5);
     }
-    let response = Wire::connect(gate.at(80)).get("/");
+    let response = Wire::connect(gate.at(8080)).get("/");
     assert_eq!(response.field("x-variant"), Some("v100"));
     kept.finish().assert_clean();
     fresh.finish().assert_clean();
@@ -58,19 +58,19 @@ fn websockets_and_downloads_survive_reloads_even_of_their_virtual_and_pool() {
         }
     });
     let gate = web(echoing.address(), "");
-    let (mut socket, _) = websocket(gate.at(80));
+    let (mut socket, _) = websocket(gate.at(8080));
     gate.reconfigure(&config(origin.address(), "", ""));
-    let mut download = Wire::connect(gate.at(80));
+    let mut download = Wire::connect(gate.at(8080));
     download.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     for n in 0..10 {
         gate.reconfigure(&variant(&[Origin::refusing()], n));
         echo(&mut socket, "still there");
     }
-    gate.reconfigure("virtuals: {none: {listen: '$IP:82', routes: [{respond: {body: hi}}]}}");
+    gate.reconfigure("virtuals: {none: {listen: '$IP:8082', routes: [{respond: {body: hi}}]}}");
     echo(&mut socket, "even now");
     assert!(download.response().body == body);
     assert!(
-        Wire::try_connect(gate.at(80)).is_err(),
+        Wire::try_connect(gate.at(8080)).is_err(),
         "its address is gone"
     );
 }
@@ -79,16 +79,16 @@ fn websockets_and_downloads_survive_reloads_even_of_their_virtual_and_pool() {
 fn a_reload_comes_by_signal_and_by_change_of_a_file_too() {
     let (a, b) = (Origin::named("a"), Origin::named("b"));
     let gate = in_front_of(&a);
-    assert_eq!(Wire::connect(gate.at(80)).get("/").text(), "a");
+    assert_eq!(Wire::connect(gate.at(8080)).get("/").text(), "a");
     gate.configure(&config(b.address(), "", ""));
     gate.signal("HUP");
     eventually("the signal is followed", || {
-        (Wire::connect(gate.at(80)).get("/").text() == "b").then_some(())
+        (Wire::connect(gate.at(8080)).get("/").text() == "b").then_some(())
     });
     std::thread::sleep(Duration::from_millis(1100));
     gate.configure(&config(a.address(), "", ""));
     eventually("the change is seen", || {
-        (Wire::connect(gate.at(80)).get("/").text() == "a").then_some(())
+        (Wire::connect(gate.at(8080)).get("/").text() == "a").then_some(())
     });
 }
 
@@ -96,14 +96,14 @@ fn a_reload_comes_by_signal_and_by_change_of_a_file_too() {
 fn a_bad_configuration_changes_nothing_and_is_explained() {
     let a = Origin::named("a");
     let gate = in_front_of(&a);
-    let load = Load::start(gate.at(80), 2, "/");
+    let load = Load::start(gate.at(8080), 2, "/");
     for (bad, why) in [
         (
-            "virtuals: {web: {listen: '$IP:80', pol: app}}",
+            "virtuals: {web: {listen: '$IP:8080', pol: app}}",
             "did you mean `pool`",
         ),
         (
-            "virtuals: {web: {listen: '$IP:80', pool: ap}}\npools: {app: {members: ['127.0.0.1:1']}}",
+            "virtuals: {web: {listen: '$IP:8080', pool: ap}}\npools: {app: {members: ['127.0.0.1:1']}}",
             "app",
         ),
         ("pools: [", "headgate.yaml"),
@@ -125,25 +125,25 @@ fn a_bad_configuration_changes_nothing_and_is_explained() {
 fn an_address_that_cannot_be_listened_on_leaves_all_as_it_was() {
     let (a, b) = (Origin::named("a"), Origin::named("b"));
     let gate = in_front_of(&a);
-    let taken = std::net::TcpListener::bind(gate.at(81)).unwrap();
+    let taken = std::net::TcpListener::bind(gate.at(8081)).unwrap();
     gate.configure(&format!(
         "pools: {{app: {{members: ['{}']}}}}\n\
-         virtuals: {{web: {{listen: '$IP:80', pool: app}}, more: {{listen: ['$IP:82', '$IP:81'], pool: app}}}}",
+         virtuals: {{web: {{listen: '$IP:8080', pool: app}}, more: {{listen: ['$IP:8082', '$IP:8081'], pool: app}}}}",
         b.address()
     ));
     let (status, answer) = gate.api("POST", "/v1/reload", "");
     assert!(
-        status >= 400 && answer.to_string().contains(":81"),
+        status >= 400 && answer.to_string().contains(":8081"),
         "{answer}"
     );
-    assert_eq!(Wire::connect(gate.at(80)).get("/").text(), "a");
+    assert_eq!(Wire::connect(gate.at(8080)).get("/").text(), "a");
     assert!(
-        Wire::try_connect(gate.at(82)).is_err(),
+        Wire::try_connect(gate.at(8082)).is_err(),
         "nothing of it is in force"
     );
     drop(taken);
     assert_eq!(gate.api("POST", "/v1/reload", "").0, 200);
-    assert_eq!(Wire::connect(gate.at(82)).get("/").text(), "b");
+    assert_eq!(Wire::connect(gate.at(8082)).get("/").text(), "b");
 }
 
 #[test]
@@ -160,14 +160,14 @@ fn a_bad_certificate_on_reload_leaves_the_old_one_in_use() {
     let gate = builder.start(&tls);
     let ca = gate.dir().path().join("ca.pem").display().to_string();
     let works = || {
-        let resolve = format!("site.example:80:{}", gate.at(80).ip());
+        let resolve = format!("site.example:8080:{}", gate.at(8080).ip());
         let args = [
             "-sS",
             "--cacert",
             &ca,
             "--resolve",
             &resolve,
-            "https://site.example:80/",
+            "https://site.example:8080/",
         ];
         let (_, out) = headgate_tests::run("curl", &args, "");
         assert_eq!(out, "a");
@@ -207,7 +207,7 @@ fn a_changed_certificate_is_taken_over_without_being_told() {
         Duration::from_secs(15),
         "the new certificate is shown",
         || {
-            let to = gate.at(80).to_string();
+            let to = gate.at(8080).to_string();
             let (_, out) = headgate_tests::run("openssl", &["s_client", "-connect", &to], "");
             out.contains("CN = new.example").then_some(())
         },
@@ -220,15 +220,15 @@ fn the_number_of_workers_changes_under_load_and_loses_nothing() {
     let with = |workers: usize| {
         format!(
             "workers: {workers}\npools: {{app: {{members: ['{}']}}, ws: {{members: ['{}']}}}}\n\
-             virtuals: {{web: {{listen: '$IP:80', pool: app, routes: [{{match: {{path: /chat}}, pool: ws}}]}}}}",
+             virtuals: {{web: {{listen: '$IP:8080', pool: app, routes: [{{match: {{path: /chat}}, pool: ws}}]}}}}",
             origin.address(),
             echoing.address()
         )
     };
     let gate = Headgate::start(&with(1));
-    let kept = Load::start(gate.at(80), 8, "/");
-    let fresh = Load::start_closing(gate.at(80), 4, "/");
-    let (mut socket, _) = websocket(gate.at(80));
+    let kept = Load::start(gate.at(8080), 8, "/");
+    let fresh = Load::start_closing(gate.at(8080), 4, "/");
+    let (mut socket, _) = websocket(gate.at(8080));
     for workers in [2, 1, 3, 1, 2] {
         gate.reconfigure(&with(workers));
         kept.more(100);
@@ -244,13 +244,13 @@ fn an_upgrade_under_load_fails_not_one_request() {
     let (origin, echoing) = (Origin::named("a"), websocket_echo());
     let gate = Headgate::start(&format!(
         "pools: {{app: {{members: ['{}']}}, ws: {{members: ['{}']}}}}\n\
-         virtuals: {{web: {{listen: '$IP:80', pool: app, routes: [{{match: {{path: /chat}}, pool: ws}}]}}}}",
+         virtuals: {{web: {{listen: '$IP:8080', pool: app, routes: [{{match: {{path: /chat}}, pool: ws}}]}}}}",
         origin.address(),
         echoing.address()
     ));
-    let kept = Load::start(gate.at(80), 8, "/");
-    let fresh = Load::start_closing(gate.at(80), 4, "/");
-    let (mut socket, _) = websocket(gate.at(80));
+    let kept = Load::start(gate.at(8080), 8, "/");
+    let fresh = Load::start_closing(gate.at(8080), 4, "/");
+    let (mut socket, _) = websocket(gate.at(8080));
     kept.more(200);
     let before = gate.pid();
     let mut pid = before;
@@ -281,7 +281,7 @@ fn an_upgrade_that_cannot_be_leaves_the_old_process_serving() {
     let (status, answer) = gate.api("POST", "/v1/upgrade", "");
     assert!(status >= 400, "{status} {answer}");
     assert_eq!(gate.pid(), before);
-    assert_eq!(Wire::connect(gate.at(80)).get("/").text(), "a");
+    assert_eq!(Wire::connect(gate.at(8080)).get("/").text(), "a");
 }
 
 #[test]
@@ -293,16 +293,16 @@ fn a_terminated_process_finishes_what_it_has() {
         ok("done")
     });
     let gate = in_front_of(&origin);
-    let mut slow = Wire::connect(gate.at(80));
+    let mut slow = Wire::connect(gate.at(8080));
     slow.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
-    let mut idle = Wire::connect(gate.at(80));
+    let mut idle = Wire::connect(gate.at(8080));
     idle.get("/");
     eventually("the slow one is under way", || {
         (gate.counter("web", "requests") == 2).then_some(())
     });
     gate.signal("TERM");
     eventually("nothing new is taken", || {
-        Wire::try_connect(gate.at(80)).is_err().then_some(())
+        Wire::try_connect(gate.at(8080)).is_err().then_some(())
     });
     idle.assert_closed();
     let response = slow.response();
@@ -321,7 +321,7 @@ fn a_terminated_process_waits_only_so_long() {
         "limits: {{drain: 500ms}}\n{}",
         config(origin.address(), "", "")
     ));
-    let mut stuck = Wire::connect(gate.at(80));
+    let mut stuck = Wire::connect(gate.at(8080));
     stuck.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     eventually("the request is under way", || {
         (gate.counter("web", "requests") == 1).then_some(())
@@ -336,7 +336,7 @@ fn a_terminated_process_waits_only_so_long() {
 fn long_connections_spread_over_the_workers() {
     let echoing = websocket_echo();
     let gate = web(echoing.address(), "");
-    let held: Vec<_> = (0..40).map(|_| websocket(gate.at(80))).collect();
+    let held: Vec<_> = (0..40).map(|_| websocket(gate.at(8080))).collect();
     let status = gate.read("/v1/status");
     let workers: Vec<u64> = status["workers"]
         .as_array()

@@ -10,10 +10,10 @@ fn nginx_is_served_from_byte_for_byte() {
     let body = noise(5, 5 << 20);
     dir.write("large.bin", &body);
     dir.write("small.txt", "small");
-    let address = SocketAddr::from((headgate_tests::address(), 80));
+    let address = SocketAddr::from((headgate_tests::address(), 8080));
     let _nginx = nginx(&dir, address, "location /put { dav_methods PUT; }");
     let gate = Headgate::start(&config(address, "", ""));
-    let to = format!("http://{}", gate.at(80));
+    let to = format!("http://{}", gate.at(8080));
     let out = dir.path().join("out.bin").display().to_string();
     let (good, text) = run("curl", &["-sS", "-o", &out, &format!("{to}/large.bin")], "");
     assert!(good, "{text}");
@@ -40,14 +40,14 @@ fn nginx_is_served_from_byte_for_byte() {
 fn nginx_killed_and_started_again_is_found_again() {
     let dir = Dir::new();
     dir.write("index.html", "page");
-    let address = SocketAddr::from((headgate_tests::address(), 80));
+    let address = SocketAddr::from((headgate_tests::address(), 8080));
     let first = nginx(&dir, address, "");
     let gate = Headgate::start(&format!(
         "monitors: {{web: {{type: http, interval: 100ms, rise: 1, fall: 1}}}}\n\
          pools: {{app: {{monitors: web, members: ['{address}']}}}}\n\
-         virtuals: {{web: {{listen: '$IP:80', pool: app}}}}"
+         virtuals: {{web: {{listen: '$IP:8080', pool: app}}}}"
     ));
-    let url = format!("http://{}/", gate.at(80));
+    let url = format!("http://{}/", gate.at(8080));
     assert_eq!(run("curl", &["-sS", &url], "").1, "page");
     drop(first);
     eventually("it is seen to be down", || {
@@ -70,7 +70,7 @@ fn curl_uploads_with_an_expectation_and_in_chunks() {
     let gate = in_front_of(&origin);
     let dir = Dir::new();
     let file = dir.write("body", noise(6, 3 << 20)).display().to_string();
-    let url = format!("http://{}/", gate.at(80));
+    let url = format!("http://{}/", gate.at(8080));
     for field in ["Expect: 100-continue", "Transfer-Encoding: chunked"] {
         let args = [
             "-sS",
@@ -92,7 +92,7 @@ fn curl_uploads_with_an_expectation_and_in_chunks() {
 fn h2load_counts_no_failure_while_configurations_change() {
     let origin = Origin::named("a");
     let gate = in_front_of(&origin);
-    let url = format!("http://{}/", gate.at(80));
+    let url = format!("http://{}/", gate.at(8080));
     let load = std::thread::spawn(move || {
         run(
             "h2load",
@@ -130,7 +130,7 @@ fn openssl_reads_a_large_page_over_both_versions() {
         "tls_profiles: {{site: {{certificates: [{{certificate: $DIR/site.pem, key: $DIR/site.key}}]}}}}\n{}",
         config(origin.address(), "tls: site", "")
     ));
-    let to = gate.at(80).to_string();
+    let to = gate.at(8080).to_string();
     for version in ["-tls1_2", "-tls1_3"] {
         let request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
         let args = ["s_client", "-quiet", "-connect", &to, version];

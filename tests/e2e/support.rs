@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use tungstenite::handshake::client::Response;
 use tungstenite::{Message, WebSocket};
 
-/// A Headgate that passes all of port 80 to an origin.
+/// A Headgate that passes all of port 8080 to an origin.
 pub(crate) fn in_front_of(origin: &Origin) -> Headgate {
     web(origin.address(), "")
 }
@@ -15,11 +15,11 @@ pub(crate) fn web(member: SocketAddr, more: &str) -> Headgate {
     Headgate::start(&config(member, more, ""))
 }
 
-/// A configuration with one virtual `web` on port 80 and one pool `app`.
+/// A configuration with one virtual `web` on port 8080 and one pool `app`.
 pub(crate) fn config(member: SocketAddr, of_virtual: &str, of_pool: &str) -> String {
     format!(
         "pools:\n  app: {{members: ['{member}'], {of_pool}}}\n\
-         virtuals:\n  web: {{listen: '$IP:80', pool: app, {of_virtual}}}\n"
+         virtuals:\n  web: {{listen: '$IP:8080', pool: app, {of_virtual}}}\n"
     )
 }
 

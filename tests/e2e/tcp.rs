@@ -12,7 +12,7 @@ fn bytes_pass_both_ways_and_each_way_ends_by_itself() {
         wire.send(all);
     });
     let gate = Headgate::start(&config(origin.address(), "protocol: tcp", ""));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     assert_eq!(
         wire.exactly(6).unwrap(),
         b"hello ",
@@ -37,12 +37,12 @@ fn a_tcp_member_that_refuses_is_passed_over() {
     let origin = Origin::scripted(|mut wire, _| wire.send("up"));
     let gate = Headgate::start(&format!(
         "pools: {{app: {{balance: first, members: ['{}', '{}']}}}}\n\
-         virtuals: {{db: {{listen: '$IP:80', protocol: tcp, pool: app}}}}",
+         virtuals: {{db: {{listen: '$IP:8080', protocol: tcp, pool: app}}}}",
         Origin::refusing(),
         origin.address()
     ));
     for _ in 0..5 {
-        assert_eq!(Wire::connect(gate.at(80)).to_end(), b"up");
+        assert_eq!(Wire::connect(gate.at(8080)).to_end(), b"up");
     }
 }
 
@@ -56,7 +56,7 @@ fn a_silent_tcp_connection_is_closed_after_its_time() {
         "protocol: tcp, timeouts: {tunnel: 300ms}",
         "",
     ));
-    Wire::connect(gate.at(80)).assert_closed();
+    Wire::connect(gate.at(8080)).assert_closed();
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn a_trusted_proxys_header_tells_who_the_client_is_and_is_passed_on() {
         "proxy_protocol: {from: [127.0.0.0/24], required: true}",
         "",
     ));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     wire.send("PROXY TCP4 203.0.113.7 192.0.2.1 5555 80\r\nGET /v1 HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(wire.response().status(), 200);
     assert_eq!(origin.last().field("x-forwarded-for"), Some("203.0.113.7"));
-    let mut wire = Wire::connect(gate.at(80));
+    let mut wire = Wire::connect(gate.at(8080));
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c".to_vec();
     header.extend([203, 0, 113, 8, 192, 0, 2, 1, 0x15, 0xb3, 0, 80]);
     // In pieces, as it may come.
@@ -81,10 +81,10 @@ fn a_trusted_proxys_header_tells_who_the_client_is_and_is_passed_on() {
     }
     assert_eq!(wire.get("/v2").status(), 200);
     assert_eq!(origin.last().field("x-forwarded-for"), Some("203.0.113.8"));
-    let mut without = Wire::connect(gate.at(80));
+    let mut without = Wire::connect(gate.at(8080));
     without.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(without.try_response("GET").is_err(), "it is required");
-    let mut stranger = Wire::connect_from("127.0.1.9".parse().unwrap(), gate.at(80));
+    let mut stranger = Wire::connect_from("127.0.1.9".parse().unwrap(), gate.at(8080));
     stranger.send("PROXY TCP4 203.0.113.7 192.0.2.1 5555 80\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let believed = stranger
         .try_response("GET")
@@ -107,7 +107,7 @@ fn members_are_told_the_client_by_version_1_and_2() {
             "protocol: tcp",
             &format!("proxy_protocol: {version}"),
         ));
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         wire.send("x");
         assert_eq!(wire.to_end(), b"right", "{version}");
     }
@@ -123,7 +123,7 @@ fn clients_do_not_share_a_connection_that_names_one_of_them() {
     });
     let gate = Headgate::start(&config(origin.address(), "", "proxy_protocol: v1"));
     for _ in 0..3 {
-        let mut wire = Wire::connect(gate.at(80));
+        let mut wire = Wire::connect(gate.at(8080));
         assert_eq!(wire.get("/").text(), "PROXY TCP4 127.0.0.1 1");
     }
     assert_eq!(origin.accepted(), 3);
@@ -139,7 +139,7 @@ fn tls_goes_by_its_server_name_unopened() {
     let origin_ip = headgate_tests::address();
     let _servers: Vec<Program> = ["a", "b", "rest"]
         .iter()
-        .zip(1..)
+        .zip(8001..)
         .map(|(name, port)| {
             let file = |kind| {
                 builder
@@ -166,12 +166,12 @@ fn tls_goes_by_its_server_name_unopened() {
     let gate = builder.start(&format!(
         r#"
 pools:
-  a: {{members: ['{origin_ip}:1']}}
-  b: {{members: ['{origin_ip}:2']}}
-  rest: {{members: ['{origin_ip}:3']}}
+  a: {{members: ['{origin_ip}:8001']}}
+  b: {{members: ['{origin_ip}:8002']}}
+  rest: {{members: ['{origin_ip}:8003']}}
 virtuals:
   front:
-    listen: '$IP:443'
+    listen: '$IP:8443'
     protocol: tls-passthrough
     sni_routes:
       - {{sni: a.example, pool: a}}
@@ -179,7 +179,7 @@ virtuals:
     pool: rest
 "#
     ));
-    let to = gate.at(443).to_string();
+    let to = gate.at(8443).to_string();
     for (asked, shown) in [
         ("a.example", "CN = a.example"),
         ("x.b.example", "CN = b.example"),
@@ -190,7 +190,7 @@ virtuals:
             run("openssl", &args, "").1.contains(shown).then_some(())
         });
     }
-    let mut plain = Wire::connect(gate.at(443));
+    let mut plain = Wire::connect(gate.at(8443));
     plain.send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
     assert!(
         plain.try_response("GET").is_err(),

@@ -29,7 +29,7 @@ fn with_tls(profile: &str) -> (Headgate, Origin, Authority) {
 
 /// Asks by openssl's client: what it says of the session, and the response.
 fn s_client(gate: &Headgate, args: &[&str]) -> String {
-    let to = gate.at(80).to_string();
+    let to = gate.at(8080).to_string();
     let ca = gate.dir().path().join("ca.pem").display().to_string();
     let mut all = vec!["s_client", "-connect", &to, "-CAfile", &ca, "-ign_eof"];
     all.extend(args);
@@ -165,8 +165,8 @@ fn a_name_is_required_where_that_is_asked() {
 fn curl_is_served_over_tls_and_its_proto_is_told() {
     let (gate, origin, _) = with_tls("");
     let ca = gate.dir().path().join("ca.pem").display().to_string();
-    let resolve = format!("one.example:80:{}", gate.at(80).ip());
-    let url = "https://one.example:80/x";
+    let resolve = format!("one.example:8080:{}", gate.at(8080).ip());
+    let url = "https://one.example:8080/x";
     let args = [
         "-sS",
         "--http1.1",
@@ -191,7 +191,7 @@ fn curl_is_served_over_tls_and_its_proto_is_told() {
 #[test]
 fn what_is_no_tls_is_no_request_either() {
     let (gate, origin, _) = with_tls("");
-    let mut wire = headgate_tests::Wire::connect(gate.at(80));
+    let mut wire = headgate_tests::Wire::connect(gate.at(8080));
     wire.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     wire.to_end();
     eventually("the failure is counted", || {
@@ -211,7 +211,7 @@ fn members_are_reached_over_tls_and_only_if_they_are_who_they_should_be() {
         .write("other.pem", Authority::new("other").pem());
     let address = headgate_tests::address();
     let file = |name: &str| builder.dir().path().join(name).display().to_string();
-    let accept = format!("{address}:443");
+    let accept = format!("{address}:8443");
     let args = [
         "s_server",
         "-accept",
@@ -233,7 +233,7 @@ pools:
   careless: {}
 virtuals:
   web:
-    listen: '$IP:80'
+    listen: '$IP:8080'
     routes:
       - {{match: {{path: /right}}, pool: right}}
       - {{match: {{path: /name}}, pool: name}}
@@ -246,7 +246,7 @@ virtuals:
         pool("{verify: false}"),
     ));
     let status = |path: &str| {
-        let mut wire = headgate_tests::Wire::connect(gate.at(80));
+        let mut wire = headgate_tests::Wire::connect(gate.at(8080));
         wire.get(path).status()
     };
     eventually("the member serves", || {
