@@ -1,7 +1,7 @@
 //! Limits on what strangers can make long, many or slow.
 
 use crate::support::{config, ok, web};
-use headgate_tests::{Headgate, Origin, Wire, eventually, noise};
+use headgate_tests::{Headgate, Origin, Wire, eventually, noise, run};
 use socket2::{Domain, Socket, Type};
 use std::time::{Duration, Instant};
 
@@ -246,6 +246,9 @@ fn an_origin_that_does_not_accept_is_timed_out() {
 
 #[test]
 fn a_thousand_slow_clients_do_not_slow_the_others() {
+    let me = std::process::id().to_string();
+    let (raised, why) = run("prlimit", &["--pid", &me, "--nofile=8192:"], "");
+    assert!(raised, "{why}");
     let origin = Origin::answering(|_| ok("fast"));
     let gate = web(origin.address(), "timeouts: {head: 60s}");
     let before = gate.memory();

@@ -3,7 +3,7 @@
 use crate::{Message, Wire};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// An origin. Dropping it closes its socket and cuts its connections.
@@ -42,7 +42,7 @@ impl Origin {
         Self::bind(address, move |mut wire, _, shared| {
             while let Some(request) = wire.request() {
                 let bytes = answer(&request);
-                shared.requests.lock().unwrap().push(request);
+                lock(&shared.requests).push(request);
                 if bytes.is_empty() || wire.try_send(bytes).is_err() {
                     break;
                 }
@@ -79,7 +79,7 @@ impl Origin {
 
     /// The requests that came whole, in the order they came.
     pub fn requests(&self) -> Vec<Message> {
-        self.shared.requests.lock().unwrap().clone()
+        lock(&self.shared.requests).clone()
     }
 
     /// The last request that came whole.
@@ -89,12 +89,12 @@ impl Origin {
 
     /// Forgets the requests.
     pub fn forget(&self) {
-        self.shared.requests.lock().unwrap().clear();
+        lock(&self.shared.requests).clear();
     }
 
     /// How many requests came whole.
     pub fn count(&self) -> usize {
-        self.shared.requests.lock().unwrap().len()
+        lock(&self.shared.requests).len()
     }
 
     /// How many connections were accepted.
@@ -104,7 +104,7 @@ impl Origin {
 
     /// Cuts its connections; it goes on listening.
     pub fn cut(&self) {
-        for stream in self.shared.open.lock().unwrap().drain(..) {
+        for stream in lock(&self.shared.open).drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -125,12 +125,12 @@ impl Origin {
                 }
                 let Ok(stream) = stream else { continue };
                 let nth = mine.accepted.fetch_add(1, SeqCst);
-                mine.open.lock().unwrap().push(stream.try_clone().unwrap());
+                lock(&mine.open).push(stream.try_clone().unwrap());
                 let (mine, serve) = (mine.clone(), serve.clone());
                 std::thread::spawn(move || {
                     let peer = stream.peer_addr();
                     serve(Wire::of(stream), nth, &mine);
-                    let mut open = mine.open.lock().unwrap();
+                    let mut open = lock(&mine.open);
                     if let Ok(peer) = peer {
                         open.retain(|other| other.peer_addr().is_ok_and(|other| other != peer));
                     }
@@ -154,6 +154,11 @@ impl Drop for Origin {
         }
         self.cut();
     }
+}
+
+/// A test that fails elsewhere is to end as usual.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A response of status 200 with a body.
