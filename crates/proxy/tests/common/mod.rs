@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails here")]
 
+pub(crate) mod script;
+
 use model::{Config, MemorySource};
 use proxy::{Engine, Inherited, Options};
 use std::io::{BufRead, BufReader, Read, Write};
