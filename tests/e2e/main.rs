@@ -10,6 +10,7 @@ mod failures;
 mod framing;
 mod headers;
 mod http;
+mod leaks;
 mod lifecycle;
 mod limits;
 mod operations;

@@ -2,6 +2,7 @@
 
 use crate::{Dir, Message, PATIENCE, address, within};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -275,6 +276,22 @@ impl Headgate {
     /// Memory that the process which was started holds, in bytes.
     pub fn memory(&self) -> u64 {
         self.proc_status("VmRSS").parse::<u64>().unwrap() * 1024
+    }
+
+    /// The descriptors that the process which was started has open: how many of each kind.
+    pub fn descriptors(&self) -> BTreeMap<String, usize> {
+        let pid = self.child.lock().unwrap().id();
+        let mut kinds = BTreeMap::new();
+        for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
+            // One may be closed meanwhile.
+            let Ok(target) = fs::read_link(entry.unwrap().path()) else {
+                continue;
+            };
+            let target = target.display().to_string();
+            let kind = target.split(":[").next().unwrap_or_default();
+            *kinds.entry(kind.to_owned()).or_default() += 1;
+        }
+        kinds
     }
 
     /// A number from the process's /proc/PID/status.

@@ -209,6 +209,12 @@ impl Core {
     }
 }
 
+impl Drop for Core {
+    fn drop(&mut self) {
+        Remote::unregister(self.thread);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,7 +46,7 @@ fn wake(data: *const ()) {
         let _ = CORE.try_with(|core| core.schedule(key));
     } else {
         let remotes = REMOTES.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(remote) = remotes.get(usize::from(thread)) {
+        if let Some(Some(remote)) = remotes.get(usize::from(thread)) {
             remote.push(key);
         }
     }
@@ -60,7 +60,8 @@ pub(crate) struct Remote {
     pub(crate) eventfd: OwnedFd,
 }
 
-static REMOTES: RwLock<Vec<Arc<Remote>>> = RwLock::new(Vec::new());
+/// By thread number. A number is given only once, so that a waker which outlives its thread wakes nobody.
+static REMOTES: RwLock<Vec<Option<Arc<Remote>>>> = RwLock::new(Vec::new());
 
 impl Remote {
     /// A new reactor's number and its remote side.
@@ -72,9 +73,15 @@ impl Remote {
         });
         let mut remotes = REMOTES.write().unwrap_or_else(PoisonError::into_inner);
         let thread = u16::try_from(remotes.len()).expect("fewer than 65,536 reactor threads");
-        remotes.push(Arc::clone(&remote));
+        remotes.push(Some(Arc::clone(&remote)));
         HERE.set(Some(thread));
         (thread, remote)
+    }
+
+    /// Takes back what was registered, when its thread ends.
+    pub(crate) fn unregister(thread: u16) {
+        let mut remotes = REMOTES.write().unwrap_or_else(PoisonError::into_inner);
+        remotes[usize::from(thread)] = None;
     }
 
     fn push(&self, key: Key) {
