@@ -239,14 +239,17 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
     }
 
     async fn flow(&self, side: Side, from: &Channel, to: &Channel) -> Result<(), Failed> {
-        let mut bulk = false;
+        // The first bytes are spliced, however many: a few of them cost little more than copied, while of many a first
+        // part that is copied costs a wake-up of the receiver, and makes the sender send the next part early and small.
+        let mut bulk = self.splices.get();
         let mut turn = 0;
         loop {
             if from.poll_readable().is_pending() {
                 turn = 0;
                 from.readable().await.map_err(|_| Failed::Read)?;
             }
-            let step = if bulk && self.splices.get() {
+            let spliced = bulk && self.splices.get();
+            let step = if spliced {
                 self.splice(side, from, to).await?
             } else {
                 let limit = if bulk { Buf::CAPACITY } else { BULK };
@@ -259,7 +262,8 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
                     turn += n;
                 }
             }
-            if turn >= TURN {
+            // What is read of bulk makes room for more, which comes in larger parts when it is not asked for at once.
+            if turn >= TURN || (spliced && bulk) {
                 turn = 0;
                 yield_now().await;
             }
@@ -316,29 +320,26 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
             // No descriptors left: slower, but it goes on.
             return self.copy(side, from, to, Buf::CAPACITY).await;
         };
-        let mut burst = 0;
-        while burst < TURN {
-            let read = from.with_plain(|tcp| tcp.try_splice_in(&mut pipe, SPLICE));
-            match read.unwrap_or(Ok(None)) {
-                Ok(None) => break,
-                Ok(Some(0)) => return Ok(Step::End),
-                Ok(Some(n)) => burst += n,
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                    // Not every kind of socket can be spliced.
-                    self.splices.set(false);
-                    break;
-                }
-                Err(_) => return Err(Failed::Read),
+        let read = from.with_plain(|tcp| tcp.try_splice_in(&mut pipe, SPLICE));
+        let n = match read.unwrap_or(Ok(None)) {
+            Ok(None) => return Ok(Step::Moved(0)),
+            Ok(Some(0)) => return Ok(Step::End),
+            Ok(Some(n)) => n,
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                // Not every kind of socket can be spliced.
+                self.splices.set(false);
+                return Ok(Step::Moved(0));
             }
-            while !pipe.is_empty() {
-                let wrote = to.with_plain(|tcp| tcp.try_splice_out(&mut pipe, false));
-                match wrote.unwrap_or(Ok(0)).map_err(Failed::Write)? {
-                    0 => to.writable().await.map_err(Failed::Write)?,
-                    n => self.moved(side, n),
-                }
+            Err(_) => return Err(Failed::Read),
+        };
+        while !pipe.is_empty() {
+            let wrote = to.with_plain(|tcp| tcp.try_splice_out(&mut pipe, false));
+            match wrote.unwrap_or(Ok(0)).map_err(Failed::Write)? {
+                0 => to.writable().await.map_err(Failed::Write)?,
+                n => self.moved(side, n),
             }
         }
-        Ok(Step::Moved(burst))
+        Ok(Step::Moved(n))
     }
 
     fn moved(&self, side: Side, n: usize) {

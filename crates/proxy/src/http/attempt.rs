@@ -48,8 +48,6 @@ pub(super) struct Job<'a> {
     pub(super) whole: bool,
     /// The most a body may have; 0 for no limit.
     pub(super) body_limit: u64,
-    /// How much of it was read with the head.
-    pub(super) body_seen: u64,
 }
 
 /// Why an attempt failed.

@@ -3,9 +3,11 @@
 use super::After;
 use super::attempt::{self, Job};
 use super::facts::{Facts, Logged};
+use super::heads::Heads;
 use super::reply::{self, Reply};
 use super::request::{self, Left, Read, read_head};
 use super::route::{self, Action, Decision};
+use super::sender::forwarded_client;
 use super::vars::Vars;
 use crate::access::{By, Ending, Phase as LogPhase, Record};
 use crate::client::Client;
@@ -15,19 +17,9 @@ use crate::events::{Event, Verdict};
 use crate::worker::Worker;
 use model::{HashKey, Upgrades};
 use reactor::Buf;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use wire::h1::{self, ChunkError, HeadError, Known, Method, RequestHead, ResponseHead, Version};
-
-/// Heads whose memory serves one exchange after another.
-#[derive(Default)]
-pub(super) struct Heads {
-    pub(super) request: RequestHead,
-    pub(super) response: ResponseHead,
-    /// The configuration by which the last exchange was served.
-    generation: u64,
-    /// Whether the virtual is no longer in it: this request is its last.
-    gone: bool,
-}
+use wire::h1::{self, ChunkError, HeadError, Known, Method, RequestHead, Version};
 
 /// Why an exchange gets an answer of Headgate's own instead of a member's.
 #[derive(Clone, Copy, Debug)]
@@ -208,14 +200,14 @@ async fn handle(
     let limits = &service.config.limits;
     let mut body = Left::new(head.framing);
     let most = limits.body_bytes.get();
-    if most > 0 && body.opaque() > most {
+    if body.exceeds(most) {
         return Outcome::Refused(Refusal::new(413, "body-too-large"));
     }
     let body_end = match body.take(&buf[head.len..filled]) {
         Ok(n) => head.len + n,
         Err(error) => return Outcome::Refused(error.into()),
     };
-    if most > 0 && (body_end - head.len) as u64 > most {
+    if body.exceeds(most) {
         return Outcome::Refused(Refusal::new(413, "body-too-large"));
     }
     facts.bytes_in = body_end as u64;
@@ -236,8 +228,17 @@ async fn handle(
             facts.request_id = String::from_utf8_lossy(&request_id).into_owned();
         }
     }
+    let trusted =
+        !service.trusted_proxies.is_empty() && service.trusted_proxies.contains(client.peer.ip());
+    let client_ip = if trusted {
+        forwarded_client(client, head, &buf)
+    } else {
+        client.peer.ip()
+    };
+    facts.client_ip = Some(client_ip);
     let vars = Vars {
         client,
+        client_ip,
         head,
         buf: &buf,
         request_id: &request_id,
@@ -257,8 +258,6 @@ async fn handle(
         )
         .await;
     };
-    let trusted =
-        !service.trusted_proxies.is_empty() && service.trusted_proxies.contains(client.peer.ip());
     let mut out = worker.take_vec();
     decision.edits.write_request(&mut out, &vars, trusted);
     let upgrade = head.upgrade.filter(|protocol| {
@@ -274,7 +273,7 @@ async fn handle(
     }
     h1::finish(&mut out);
     out.extend_from_slice(&buf[head.len..body_end]);
-    let hash = hash_of(&backend.config.balance, client, head, &buf);
+    let hash = hash_of(&backend.config.balance, client_ip, head, &buf);
     let rendered = decision.edits.render_response(&vars);
     let raw_head = match &service.handler {
         Some(_) => buf[..head.len].to_vec(),
@@ -294,7 +293,6 @@ async fn handle(
         raw_head,
         whole: body.is_done(),
         body_limit: most,
-        body_seen: (body_end - head.len) as u64,
     };
     // From here on nothing of the request's own buffer is needed.
     drop(buf);
@@ -444,14 +442,14 @@ pub(super) fn is_http(protocols: &[u8]) -> bool {
 }
 
 /// A Host field with the address that the client connected to.
-fn push_address(out: &mut Vec<u8>, local: std::net::SocketAddr) {
+fn push_address(out: &mut Vec<u8>, local: SocketAddr) {
     h1::push_field(out, "Host", local.to_string().as_bytes());
 }
 
 /// The hash by which a member is chosen, where the pool balances by one.
 fn hash_of(
     balance: &model::Balance,
-    client: &Client,
+    client: IpAddr,
     head: &RequestHead,
     buf: &[u8],
 ) -> Option<u64> {
@@ -459,7 +457,7 @@ fn hash_of(
         return None;
     };
     match &hash.on {
-        HashKey::Source => Some(balance::hash_addr(client.peer.ip())),
+        HashKey::Source => Some(balance::hash_addr(client)),
         HashKey::Uri => Some(balance::hash_bytes(head.path_and_query(buf))),
         HashKey::Path => Some(balance::hash_bytes(head.path_only(buf))),
         HashKey::Header(name) => head.get(buf, name.as_str()).map(balance::hash_bytes),
@@ -510,7 +508,7 @@ fn report(worker: &Worker, client: &Client, facts: &Facts) {
         log.write(&Record {
             time: logged.at,
             virtual_name: client.service.name.as_str(),
-            client: client.peer,
+            client: facts.client(client.peer),
             local: client.local,
             protocol: if tls.is_some() { "https" } else { "http" },
             method: &logged.method,

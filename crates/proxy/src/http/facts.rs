@@ -1,6 +1,7 @@
 //! What is noted of an exchange while it goes on, for counters and the access log.
 
 use crate::access::Ending;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,6 +16,8 @@ pub(super) struct Facts {
     pub(super) member: Option<Arc<balance::Member>>,
     pub(super) pool: Option<model::Name>,
     pub(super) ending: Ending,
+    /// Who the client is, where a trusted proxy stands before it.
+    pub(super) client_ip: Option<IpAddr>,
     /// The request's id, where it has one and is logged.
     pub(super) request_id: String,
     /// Bytes relayed after an upgrade, from and to the client, which were counted as they went.
@@ -78,12 +81,21 @@ impl Facts {
             member: None,
             pool: None,
             ending: Ending::default(),
+            client_ip: None,
             request_id: String::new(),
             relayed: (0, 0),
             begun: false,
             interim: false,
             until_close: false,
             settled: false,
+        }
+    }
+
+    /// The client's address for the log; a port is known only of who connected.
+    pub(super) fn client(&self, peer: SocketAddr) -> SocketAddr {
+        match self.client_ip {
+            Some(ip) if ip != peer.ip() => SocketAddr::new(ip, 0),
+            _ => peer,
         }
     }
 

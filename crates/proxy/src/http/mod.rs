@@ -9,10 +9,12 @@ mod choose;
 pub(crate) mod edit;
 mod exchange;
 mod facts;
+mod heads;
 mod reply;
 mod request;
 mod respond;
 pub(crate) mod route;
+mod sender;
 mod upload;
 mod vars;
 
@@ -88,11 +90,11 @@ async fn busy(
     client: &mut Client,
     served: &mut u64,
 ) -> Result<Duration, After> {
-    let mut heads = exchange::Heads::default();
+    let mut lent = heads::Lent::take();
     let chatty = *served + CHATTY;
     let mut turns = Turns::default();
     loop {
-        match exchange::exchange(worker, client, &mut heads, *served).await {
+        match exchange::exchange(worker, client, lent.heads(), *served).await {
             After::Next => {}
             end => return Err(end),
         }

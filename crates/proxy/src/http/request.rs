@@ -110,7 +110,21 @@ impl Left {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self, Left::Done)
+        match self {
+            Left::Done => true,
+            Left::Chunked(decoder) => decoder.is_done(),
+            Left::Length(_) | Left::UntilClose => false,
+        }
+    }
+
+    /// Whether there is more of it than `most` bytes, so far as is known; a `most` of 0 is no limit.
+    pub(super) fn exceeds(&self, most: u64) -> bool {
+        let known = match self {
+            Left::Length(left) => *left,
+            Left::Chunked(decoder) => decoder.content(),
+            Left::Done | Left::UntilClose => 0,
+        };
+        most > 0 && known > most
     }
 
     /// Takes what belongs to the body off the front of `bytes`: how many they are.
@@ -127,9 +141,6 @@ impl Left {
             }
             Left::Chunked(decoder) => {
                 let advance = decoder.advance(bytes)?;
-                if advance.done {
-                    *self = Left::Done;
-                }
                 Ok(advance.consumed)
             }
         }

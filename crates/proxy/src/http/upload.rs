@@ -169,7 +169,6 @@ async fn pump(
         return pump_spliced(job, upstream, left, pipe, deadline, taken).await;
     }
     let client = &job.client.channel;
-    let mut seen = job.body_seen;
     let mut held = None;
     let mut turns = Turns::default();
     while !left.is_done() {
@@ -188,8 +187,8 @@ async fn pump(
         let part = left.take(&buf[..n]).map_err(PumpEnd::Chunks)?;
         // What lies behind it belongs to the next exchange.
         taken.set(taken.get() - (n - part) as u64);
-        seen += part as u64;
-        if job.body_limit > 0 && seen > job.body_limit {
+        // A Length over the limit was refused before anything was sent.
+        if matches!(left, Left::Chunked(_)) && left.exceeds(job.body_limit) {
             return Err(PumpEnd::TooLarge);
         }
         rest.extend_from_slice(&buf[part..n]);

@@ -10,6 +10,8 @@ use wire::h1::RequestHead;
 #[derive(Clone, Copy)]
 pub(crate) struct Vars<'a> {
     pub(crate) client: &'a Client,
+    /// Who the client is, as trusted proxies report it.
+    pub(crate) client_ip: IpAddr,
     pub(crate) head: &'a RequestHead,
     pub(crate) buf: &'a [u8],
     pub(crate) request_id: &'a [u8],
@@ -49,7 +51,7 @@ impl Vars<'_> {
 
     fn variable(&self, variable: Variable, out: &mut Vec<u8>) {
         match variable {
-            Variable::ClientIp => push_ip(out, self.client.peer.ip()),
+            Variable::ClientIp => push_ip(out, self.client_ip),
             Variable::ClientPort => push_number(out, self.client.peer.port()),
             Variable::Host => out.extend_from_slice(route::host(self.head, self.buf).as_bytes()),
             Variable::Path => out.extend_from_slice(self.head.path_only(self.buf)),

@@ -111,6 +111,8 @@ pub struct ChunkedDecoder {
     state: State,
     /// Bytes left of the current chunk, or the size as far as it was read.
     left: u64,
+    /// Bytes of content so far.
+    content: u64,
     digits: u8,
     limits: ChunkLimits,
     extension_bytes: usize,
@@ -152,6 +154,7 @@ impl ChunkedDecoder {
         ChunkedDecoder {
             state: State::Size,
             left: 0,
+            content: 0,
             digits: 0,
             limits,
             extension_bytes: 0,
@@ -229,9 +232,15 @@ impl ChunkedDecoder {
     pub fn skip(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.data_left());
         self.left = self.left.saturating_sub(bytes);
+        self.content += bytes;
         if self.left == 0 && self.state == State::Data {
             self.state = State::DataCr;
         }
+    }
+
+    /// Bytes of content seen so far, framing not counted.
+    pub fn content(&self) -> u64 {
+        self.content
     }
 
     /// Whether the body's last byte was seen.
