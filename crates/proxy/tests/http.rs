@@ -1,5 +1,7 @@
 //! HTTP virtuals as clients see them: order, versions, expectations, upgrades, refusals, handlers, reloads.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where what it needs fails")]
+
 mod common;
 
 use common::script::{Member, Proxy, answer, ok};

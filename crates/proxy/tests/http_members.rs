@@ -116,6 +116,9 @@ fn a_member_that_answers_early_gets_no_request_within_a_body() {
                     wire.send(&ok("got"));
                     continue;
                 }
+                // By now all of the body that has a place is on its way, and with some lengths all of
+                // it has left the client.
+                thread::sleep(Duration::from_millis(30));
                 wire.send(&ok("early"));
                 thread::sleep(Duration::from_millis(10));
                 if wire.bytes(length).is_none() {
@@ -387,4 +390,40 @@ fn connections_in_the_clear_end_where_tls_is_asked_for() {
     proxy.engine.apply(encrypted).unwrap();
     assert!(client.get("/").0.starts_with("HTTP/1.1 502"));
     assert!(member.connections() >= 2);
+}
+
+#[test]
+fn a_slow_client_gets_all_of_a_response_that_is_not_spliced() {
+    let body = "0123456789abcdef".repeat(500_000);
+    let chunks: String = body
+        .as_bytes()
+        .chunks(100_000)
+        .map(|chunk| {
+            format!(
+                "{:x}\r\n{}\r\n",
+                chunk.len(),
+                str::from_utf8(chunk).unwrap()
+            )
+        })
+        .collect();
+    let response =
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
+    let expected = chunks + "0\r\n\r\n";
+    let member = Member::new(move |_, mut wire| {
+        wire.head();
+        wire.send(&response);
+    });
+    let proxy = Proxy::new(&[&member], "", "");
+    let mut client = proxy.connect();
+    client.send("GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    client.head().unwrap();
+    let mut got = String::new();
+    while let Some(part) = client.bytes(200_000.min(expected.len() - got.len())) {
+        thread::sleep(Duration::from_millis(2));
+        got += &part;
+        if got.len() == expected.len() {
+            break;
+        }
+    }
+    assert!(got == expected);
 }

@@ -14,6 +14,7 @@ use balance::Slot;
 use reactor::{Buf, Pipe};
 use std::future::poll_fn;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Poll;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(super) const SPLICE_FROM: u64 = 16 * 1024;
 
 /// The most that is read at once.
 pub(super) const READ: usize = Buf::CAPACITY;
+/// The same, for a client that did not take the last part at once.
+const READ_SLOW: usize = 16 * 1024;
 
 /// How a response's body ended, and how much of it was moved.
 pub(super) struct Relayed {
@@ -41,21 +44,41 @@ pub(super) enum BodyEnd {
 
 /// Sends bytes to the client; `more` says that more follow at once.
 pub(super) async fn send(job: &Job<'_>, mut bytes: &[u8], more: bool) -> Result<(), Broken> {
-    let channel = &job.client.channel;
     loop {
-        let sent = match more {
-            true => match channel.with_plain(|tcp| tcp.try_write_more(bytes)) {
-                Some(sent) => sent,
-                None => channel.try_write(bytes),
-            },
-            false => channel.try_write(bytes),
-        };
-        let sent = sent?;
-        bytes = &bytes[sent..];
+        bytes = &bytes[try_send(job, bytes, more)?..];
         if bytes.is_empty() {
             return Ok(());
         }
         client_writable(job).await?;
+    }
+}
+
+/// Sends a part of a buffer to the client. The buffer is not kept for one that takes its time: what
+/// it has not taken at once needs less room.
+pub(super) async fn send_part(
+    job: &Job<'_>,
+    buf: Buf,
+    part: Range<usize>,
+    more: bool,
+) -> Result<Option<Buf>, Broken> {
+    let rest = part.start + try_send(job, &buf[part.clone()], more)?..part.end;
+    if rest.is_empty() {
+        return Ok(Some(buf));
+    }
+    let rest = buf[rest].to_vec();
+    drop(buf);
+    send(job, &rest, more).await?;
+    Ok(None)
+}
+
+fn try_send(job: &Job<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
+    let channel = &job.client.channel;
+    match more {
+        true => match channel.with_plain(|tcp| tcp.try_write_more(bytes)) {
+            Some(sent) => sent,
+            None => channel.try_write(bytes),
+        },
+        false => channel.try_write(bytes),
     }
 }
 
@@ -144,7 +167,7 @@ async fn member_readable(job: &Job<'_>, upstream: &Upstream) -> Result<(), Broke
 pub(super) async fn relay(
     job: &Job<'_>,
     upstream: &Upstream,
-    buf: Buf,
+    buf: Option<Buf>,
     left: &mut Left,
     facts: &mut Facts,
 ) -> Relayed {
@@ -206,29 +229,30 @@ async fn splice(
 async fn copy(
     job: &Job<'_>,
     upstream: &Upstream,
-    buf: Buf,
+    mut held: Option<Buf>,
     left: &mut Left,
     moved: &mut u64,
 ) -> Result<BodyEnd, Broken> {
-    let mut held = Some(buf);
+    let mut most = READ;
     let mut turns = Turns::default();
     loop {
-        let buf = held.get_or_insert_with(Buf::take);
-        let room = left.at_most(READ);
+        let mut buf = held.take().unwrap_or_else(Buf::take);
+        let room = left.at_most(most);
         let n = match upstream.channel.try_read(&mut buf[..room]) {
             Ok(Some(0)) if matches!(left, Left::UntilClose) => return Ok(BodyEnd::Done),
             Ok(Some(0)) | Err(_) => return Err(Broken::Truncated),
             Ok(Some(n)) => n,
             Ok(None) => {
                 // Nobody holds a buffer while waiting.
-                held = None;
+                drop(buf);
                 member_readable(job, upstream).await?;
                 continue;
             }
         };
         let taken = left.take(&buf[..n]).map_err(|_| Broken::Truncated)?;
         let more = !left.is_done() && upstream.channel.with(|s| s.tcp().is_readable());
-        send(job, &buf[..taken], more).await?;
+        held = send_part(job, buf, 0..taken, more).await?;
+        most = if held.is_some() { READ } else { READ_SLOW };
         *moved += taken as u64;
         if left.is_done() {
             return Ok(if taken < n {

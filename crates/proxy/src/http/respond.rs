@@ -150,7 +150,7 @@ pub(super) async fn respond(
     upload.answer_begins();
     // What is left of a body that is already here follows at once.
     let more = !left.is_done() && upstream.channel.with(|s| s.tcp().is_readable());
-    body::send(job, &buf[from..body_end], more).await?;
+    let buf = body::send_part(job, buf, from..body_end, more).await?;
     facts.bytes_out += (body_end - from) as u64;
     let mut whole = taken as u64;
     if !left.is_done() {
