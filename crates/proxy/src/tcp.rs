@@ -296,6 +296,10 @@ async fn queue(worker: &Worker, client: &Client, backend: &Backend) -> Result<Sl
 /// The most that is read of a client before there is a member to hear it.
 const FIRST: usize = 16 * 1024;
 
+/// What a member may send ahead, bytes. Each connection is new here and would begin with a small window, and every part of
+/// an answer that the member sends only when it is told of room costs a round trip and both ends a wake-up.
+const WINDOW: u32 = 1024 * 1024;
+
 /// What a client has said before there is a member to hear it, as far as it is there.
 fn first_bytes(worker: &Worker, client: &Client) -> io::Result<Vec<u8>> {
     let mut first = worker.take_vec();
@@ -320,6 +324,7 @@ async fn open(
     let deadline = &client.deadline;
     deadline.set(backend.config.timeouts.connect);
     let tcp = Tcp::start_connect(member.address(), &ConnectOptions::default())?;
+    tcp.widen(WINDOW);
     let mut header = prelude::proxy_header(client, &backend.config.proxy_protocol);
     if let Some(context) = &backend.tls {
         let shaken = Box::pin(open_tls(tcp, backend, member, context, &header));

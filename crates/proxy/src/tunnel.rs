@@ -11,7 +11,7 @@ use crate::counters::{VirtualCounters, add};
 use crate::engine::Phase;
 use crate::outq;
 use crate::worker::Worker;
-use reactor::{Buf, Deadline, Pipe};
+use reactor::{Buf, Deadline, Pipe, Tcp};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
@@ -126,10 +126,7 @@ pub(crate) async fn relay_counting(
 /// A read that fills this much is taken for the beginning of bulk.
 const BULK: usize = 16 * 1024;
 
-/// The most that is spliced at once.
-const SPLICE: usize = 512 * 1024;
-
-/// Bytes moved without a wait before others have their turn.
+/// Bytes moved without a wait before others have their turn, and the most that is spliced at once.
 const TURN: usize = 1024 * 1024;
 
 /// Between two counts of a tunnel's bytes, in milliseconds.
@@ -263,7 +260,8 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
                 }
             }
             // What is read of bulk makes room for more, which comes in larger parts when it is not asked for at once.
-            if turn >= TURN || (spliced && bulk) {
+            let grows = spliced && bulk && !hung_up(from);
+            if turn >= TURN || grows {
                 turn = 0;
                 yield_now().await;
             }
@@ -285,7 +283,10 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
             Ok(Some(n)) => n,
             Err(_) => return Err(Failed::Read),
         };
-        let sent = self.write(side, to, &buf[..n]).map_err(Failed::Write)?;
+        let more = hung_up(from);
+        let sent = self
+            .write(side, to, &buf[..n], more)
+            .map_err(Failed::Write)?;
         if sent < n {
             // The buffer is large and the wait may be long: only the rest is kept.
             let rest = buf[sent..n].to_vec();
@@ -293,7 +294,8 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
             let mut at = 0;
             while at < rest.len() {
                 to.writable().await.map_err(Failed::Write)?;
-                at += self.write(side, to, &rest[at..]).map_err(Failed::Write)?;
+                let wrote = self.write(side, to, &rest[at..], more);
+                at += wrote.map_err(Failed::Write)?;
             }
         }
         to.flush().await.map_err(Failed::Write)?;
@@ -301,10 +303,15 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
     }
 
     /// Writes what is taken without a wait.
-    fn write(&self, side: Side, to: &Channel, buf: &[u8]) -> io::Result<usize> {
+    fn write(&self, side: Side, to: &Channel, buf: &[u8], more: bool) -> io::Result<usize> {
         let mut sent = 0;
         while sent < buf.len() {
-            let n = to.try_write(&buf[sent..])?;
+            let part = &buf[sent..];
+            let wrote = match more {
+                true => to.with_plain(|tcp| tcp.try_write_more(part)),
+                false => None,
+            };
+            let n = wrote.unwrap_or_else(|| to.try_write(part))?;
             if n == 0 {
                 break;
             }
@@ -320,7 +327,7 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
             // No descriptors left: slower, but it goes on.
             return self.copy(side, from, to, Buf::CAPACITY).await;
         };
-        let read = from.with_plain(|tcp| tcp.try_splice_in(&mut pipe, SPLICE));
+        let read = from.with_plain(|tcp| tcp.try_splice_in(&mut pipe, TURN));
         let n = match read.unwrap_or(Ok(None)) {
             Ok(None) => return Ok(Step::Moved(0)),
             Ok(Some(0)) => return Ok(Step::End),
@@ -332,8 +339,9 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
             }
             Err(_) => return Err(Failed::Read),
         };
+        let more = hung_up(from);
         while !pipe.is_empty() {
-            let wrote = to.with_plain(|tcp| tcp.try_splice_out(&mut pipe, false));
+            let wrote = to.with_plain(|tcp| tcp.try_splice_out(&mut pipe, more));
             match wrote.unwrap_or(Ok(0)).map_err(Failed::Write)? {
                 0 => to.writable().await.map_err(Failed::Write)?,
                 n => self.moved(side, n),
@@ -385,6 +393,12 @@ fn verdict(up: Way, down: Way) -> Option<End> {
     }
 }
 
+/// Whether the end of what comes from there is known to have come: it is read without a wait, behind what is there. Data
+/// written on says that more follows, so that the end goes in one packet with the last of it.
+fn hung_up(from: &Channel) -> bool {
+    from.with_plain(Tcp::is_hung_up).unwrap_or(false)
+}
+
 /// Passes an end of data on, behind all data.
 async fn finish(to: &Channel) -> io::Result<()> {
     to.flush().await?;
@@ -396,6 +410,8 @@ async fn finish(to: &Channel) -> io::Result<()> {
 /// Has the close that follows be a reset, so that what the other side lost is not taken for all there was; but lets the
 /// data that came before arrive.
 async fn reset(channel: &Channel) {
+    // Nothing follows any more what was said to be followed.
+    channel.with(|stream| stream.tcp().push());
     let waits = LINGER.as_millis() / OUTQ_EVERY.as_millis();
     for _ in 0..waits {
         let unsent = channel.with(|stream| outq::unacknowledged(stream.tcp()));

@@ -56,6 +56,12 @@ impl Tcp {
         Ok(tcp)
     }
 
+    /// Lets the peer send so many bytes ahead of the reading, where the system's default for new connections is less and
+    /// its limit is not. The kernel goes on to raise it for a connection that needs more.
+    pub fn widen(&self, bytes: u32) {
+        sys::widen(self.source.fd(), bytes);
+    }
+
     /// Waits until a connection that was begun stands.
     pub async fn connected(&self) -> io::Result<()> {
         if sys::is_connected(self.source.fd())? {
@@ -97,6 +103,12 @@ impl Tcp {
     /// As [`try_write`](Tcp::try_write), and more follows at once: a segment that is not full waits for it.
     pub fn try_write_more(&self, buf: &[u8]) -> io::Result<usize> {
         self.send(buf, libc::MSG_MORE)
+    }
+
+    /// Sends now what [`try_write_more`](Tcp::try_write_more) or a splice with more to follow holds back.
+    pub fn push(&self) {
+        // Said again, it sends. A connection that is gone has nothing to send.
+        let _ = sys::set_nodelay(self.source.fd());
     }
 
     fn send(&self, buf: &[u8], flags: i32) -> io::Result<usize> {
@@ -319,7 +331,7 @@ impl Listener {
         let fd = sys::duplicate(listener.as_raw_fd())?;
         sys::set_nonblocking(&fd)?;
         // What is accepted inherits it, which saves a call a connection.
-        sys::set_nodelay(&fd)?;
+        sys::set_nodelay(fd.as_raw_fd())?;
         Ok(Listener {
             source: Source::new(fd),
         })
