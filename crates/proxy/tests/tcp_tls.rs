@@ -81,7 +81,7 @@ fn who_speaks_no_tls_is_turned_away_and_counted() {
     let deadline = Instant::now() + LONG;
     while !(counted() && counters.totals().tls_failed == 1) {
         assert!(Instant::now() < deadline, "never counted");
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
