@@ -325,7 +325,7 @@ pub(crate) fn take_error(fd: RawFd) -> io::Result<Option<io::Error>> {
     Ok((code != 0).then(|| io::Error::from_raw_os_error(code)))
 }
 
-fn set_option<T>(fd: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+pub(crate) fn set_option<T>(fd: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value is `len` bytes long.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const *value).cast(), len) })?;

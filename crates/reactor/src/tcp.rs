@@ -469,6 +469,47 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_for_more_goes_when_pushed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        crate::block_on(async {
+            let listener = Listener::new(&listener).unwrap();
+            let client = Tcp::connect(to, &ConnectOptions::default()).await.unwrap();
+            let server = Tcp::from_fd(listener.accept().await.unwrap().0).unwrap();
+            assert_eq!(client.try_write_more(b"part").unwrap(), 4);
+            let mut buf = [0; 8];
+            assert_eq!(server.try_read(&mut buf).unwrap(), None);
+            client.push();
+            assert_eq!(server.read(&mut buf).await.unwrap(), 4);
+        });
+    }
+
+    #[test]
+    fn a_widened_connection_takes_in_more_before_it_is_read() {
+        fn taken_in(widen: Option<u32>) -> usize {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let to = listener.local_addr().unwrap();
+            let near = Tcp::start_connect(to, &ConnectOptions::default()).unwrap();
+            if let Some(bytes) = widen {
+                near.widen(bytes);
+            }
+            let (mut far, _) = listener.accept().unwrap();
+            // A small send buffer, so that what was written and not taken in does not count for much.
+            let size = 64 * 1024i32;
+            sys::set_option(far.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &size).unwrap();
+            far.set_write_timeout(Some(Duration::from_millis(100)))
+                .unwrap();
+            let mut written = 0;
+            while let Ok(n) = io::Write::write(&mut far, &[0; 16 * 1024]) {
+                written += n;
+            }
+            written
+        }
+        let (usual, widened) = (taken_in(None), taken_in(Some(1 << 20)));
+        assert!(widened > 2 * usual, "{usual} bytes, {widened} bytes");
+    }
+
+    #[test]
     fn an_idle_connection_is_quiet_until_its_peer_ends_it() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
