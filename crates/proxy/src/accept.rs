@@ -92,7 +92,7 @@ pub(crate) async fn accept(worker: Rc<Worker>, socket: Arc<Socket>, stop: Rc<Sto
             return;
         }
         match batch(&worker, &listener, socket.local, service.as_ref()) {
-            Ok(true) => yield_now().await,
+            Ok(true) => reactor::yield_now().await,
             Ok(false) if stopped => return,
             Ok(false) => {
                 if let Err(error) = readable_or_stopped(&listener, &stop).await {
@@ -318,19 +318,6 @@ impl Drop for Counted {
         self.load.fetch_sub(1, Relaxed);
         self.shared.connections.fetch_sub(1, Relaxed);
     }
-}
-
-/// Lets everything else that is ready have its turn.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 async fn readable_or_stopped(listener: &Listener, stop: &Stop) -> io::Result<()> {

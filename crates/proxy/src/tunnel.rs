@@ -263,7 +263,7 @@ impl<C: Fn(u64, u64)> Tunnel<'_, C> {
             let grows = spliced && bulk && !hung_up(from);
             if turn >= TURN || grows {
                 turn = 0;
-                yield_now().await;
+                reactor::yield_now().await;
             }
         }
     }
@@ -433,23 +433,9 @@ async fn discard(from: &Channel) {
         let read = from.try_read(&mut Buf::take()[..BULK]);
         match read {
             Ok(Some(0)) | Err(_) => return,
-            Ok(_) => yield_now().await,
+            Ok(_) => reactor::yield_now().await,
         }
     }
-}
-
-/// Lets others have their turn.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]

@@ -11,16 +11,39 @@ use balance::{Member, MemberId, Millis};
 use reactor::{ConnectOptions, Deadline, Elapsed, Tcp};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{ServerName, Stream};
 
+/// What a member may send ahead of a large response, in bytes.
+const WINDOW: u32 = 1024 * 1024;
+
 /// One worker's idle connections.
 #[derive(Default)]
 pub(crate) struct Upstreams {
-    links: RefCell<HashMap<(u32, MemberId), Rc<Link>>>,
+    links: RefCell<HashMap<(u32, MemberId), Rc<Link>, BuildHasherDefault<Mixer>>>,
+}
+
+/// Mixes the two small numbers that a link is known by (Fibonacci hashing). They are our own, so
+/// that nobody can choose them to collide.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write_u32(&mut self, n: u32) {
+        self.0 = (self.0.rotate_left(32) ^ u64::from(n)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.write_u32(u32::from(b)));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// What a worker keeps for one member.
@@ -36,6 +59,7 @@ struct Idle {
     channel: Channel,
     since: Millis,
     requests: u64,
+    widened: bool,
 }
 
 /// A connection to a member, in use.
@@ -44,12 +68,21 @@ pub(crate) struct Upstream {
     pub(crate) link: Rc<Link>,
     /// Requests sent over it before this one.
     pub(crate) requests: u64,
+    widened: Cell<bool>,
 }
 
 impl Upstream {
     /// Whether it was kept, and so may have been closed by the member unnoticed.
     pub(crate) fn is_reused(&self) -> bool {
         self.requests > 0
+    }
+
+    /// Makes room for a large response, once in the connection's life: a member that must wait to be
+    /// told of room sends in small parts, each of which wakes both ends.
+    pub(crate) fn widen(&self) {
+        if !self.widened.replace(true) {
+            self.channel.with_plain(|tcp| tcp.widen(WINDOW));
+        }
     }
 }
 
@@ -178,6 +211,7 @@ impl Link {
                     channel: last.channel,
                     link: Rc::clone(self),
                     requests: last.requests,
+                    widened: Cell::new(last.widened),
                 });
             }
         }
@@ -200,6 +234,7 @@ pub(crate) fn give_back(worker: &Worker, backend: &Backend, upstream: Upstream) 
             channel: upstream.channel,
             since: worker.now(),
             requests,
+            widened: upstream.widened.get(),
         });
     }
 }
@@ -227,6 +262,7 @@ pub(crate) async fn open(
         channel: Channel::new(stream),
         link,
         requests: 0,
+        widened: Cell::new(false),
     })
 }
 
@@ -270,6 +306,7 @@ fn pre_connect(worker: &Rc<Worker>, backend: &Arc<Backend>, member: &Arc<Member>
                             channel: upstream.channel,
                             since: worker.now(),
                             requests: 1,
+                            widened: false,
                         },
                     );
                 }

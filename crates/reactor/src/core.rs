@@ -7,6 +7,7 @@ use crate::task::Tasks;
 use crate::timer::Wheel;
 use crate::waker::{self, Remote};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -84,6 +85,19 @@ pub fn tasks() -> usize {
 /// (a drain, say) without each of them being subscribed to it.
 pub fn wake_all() {
     CORE.with(|core| core.tasks.borrow_mut().schedule_all());
+}
+
+/// Lets every other task that is ready have its turn, and the kernel be asked, before this one goes on.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The time at which this turn of the loop began: read from the clock once a turn.

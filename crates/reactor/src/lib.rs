@@ -20,7 +20,7 @@ mod timer;
 mod waker;
 
 pub use buf::{Buf, HEADROOM};
-pub use core::{block_on, millis, now, spawn, tasks, wake_all};
+pub use core::{block_on, millis, now, spawn, tasks, wake_all, yield_now};
 pub use join::{Either, join, race};
 pub use mailbox::{Mailbox, MailboxReceiver, mailbox};
 pub use pipe::Pipe;

@@ -23,6 +23,9 @@ use wire::h1::{self, ChunkLimits, ChunkedDecoder, Known, Piece, ResponseHead};
 /// What is left of a body is spliced from here on.
 pub(super) const SPLICE_FROM: u64 = 16 * 1024;
 
+/// What is left of a body is large from here on.
+pub(super) const LARGE: u64 = 256 * 1024;
+
 /// The most that is read at once.
 pub(super) const READ: usize = Buf::CAPACITY;
 /// The same, for a client that did not take the last part at once.
@@ -199,7 +202,9 @@ async fn splice(
     left: &mut Left,
     moved: &mut u64,
 ) -> Result<BodyEnd, Broken> {
-    let mut turns = Turns::default();
+    if left.opaque() >= LARGE {
+        upstream.widen();
+    }
     while !left.is_done() {
         let limit = left.at_most(usize::MAX);
         let moving = match splice_in(&upstream.channel, &mut pipe, limit) {
@@ -221,7 +226,11 @@ async fn splice(
                 client_writable(job).await?;
             }
         }
-        turns.next().await;
+        if !left.is_done() {
+            // What was read makes room for more, which comes in larger parts when it is not asked
+            // for at once.
+            reactor::yield_now().await;
+        }
     }
     Ok(BodyEnd::Done)
 }

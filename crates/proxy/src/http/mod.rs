@@ -151,16 +151,7 @@ impl Turns {
             return;
         }
         self.0 = 0;
-        let mut waited = false;
-        poll_fn(|cx| {
-            if waited {
-                return Poll::Ready(());
-            }
-            waited = true;
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+        reactor::yield_now().await;
     }
 }
 

@@ -29,8 +29,6 @@ const FIRST_READ: usize = 32 * 1024;
 const FIRST_READ_MIDDLING: usize = 8 * 1024;
 /// The same, for bodies so large that the first part matters little.
 const FIRST_READ_LARGE: usize = 16 * 1024;
-/// Bodies from here on are large.
-const LARGE: u64 = 256 * 1024;
 
 /// What came of a response that came to its end.
 pub(super) enum Responded {
@@ -312,7 +310,7 @@ async fn upgrade(
 }
 
 fn first_read(last_body: u64) -> usize {
-    if last_body > LARGE {
+    if last_body > body::LARGE {
         FIRST_READ_LARGE
     } else if last_body >= body::SPLICE_FROM {
         FIRST_READ_MIDDLING
