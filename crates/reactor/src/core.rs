@@ -252,7 +252,7 @@ mod tests {
     fn a_waker_wakes_its_task_from_another_thread() {
         let woken = block_on(async {
             let mut handed = false;
-            std::future::poll_fn(move |cx| {
+            poll_fn(move |cx| {
                 if handed {
                     return Poll::Ready(true);
                 }
@@ -273,7 +273,7 @@ mod tests {
         block_on(async move {
             spawn(async move {
                 let mut handed = false;
-                std::future::poll_fn(|cx| {
+                poll_fn(|cx| {
                     if handed {
                         return Poll::Ready(());
                     }
