@@ -24,8 +24,11 @@ const WINDOW: u32 = 1024 * 1024;
 /// One worker's idle connections.
 #[derive(Default)]
 pub(crate) struct Upstreams {
-    links: RefCell<HashMap<(u32, MemberId), Rc<Link>, BuildHasherDefault<Mixer>>>,
+    links: RefCell<Links>,
 }
+
+/// By the pool's number and the member's.
+type Links = HashMap<(u32, MemberId), Rc<Link>, BuildHasherDefault<Mixer>>;
 
 /// Mixes the two small numbers that a link is known by (Fibonacci hashing). They are our own, so
 /// that nobody can choose them to collide.
