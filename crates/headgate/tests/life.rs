@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -222,9 +222,10 @@ fn an_origin_tells_where_it_can_be_reached() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = [0; 256];
-    let length = child.stderr.as_mut().unwrap().read(&mut told).unwrap();
-    let line = String::from_utf8_lossy(&told[..length]).into_owned();
+    // A line may come in several writes.
+    let mut line = String::new();
+    let mut told = BufReader::new(child.stderr.as_mut().unwrap());
+    told.read_line(&mut line).unwrap();
     let address = line.trim().rsplit(' ').next().unwrap();
     let reached = TcpStream::connect(address);
     let _ = child.kill();
