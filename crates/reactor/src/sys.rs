@@ -1,7 +1,7 @@
 //! System calls, each wrapped once: a descriptor and slices in, `io::Result` out.
 //!
 //! Those of the hot path go to the kernel by `syscall`: the C library's own functions are points at
-//! which a thread can be cancelled, and they prepare for it at every call (2 % of a worker's time).
+//! which a thread can be cancelled, and they prepare for it at every call.
 
 use std::io;
 use std::mem::{size_of, zeroed};
