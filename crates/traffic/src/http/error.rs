@@ -31,6 +31,14 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A list of requests could not be read.
+    #[error("cannot read the requests in {path}: {why}")]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A certificate or key could not be read.
     #[error("cannot read {path}: {why}")]
     Pem {

@@ -3,6 +3,7 @@
 
 mod connection;
 mod report;
+mod requests;
 mod response;
 mod tls;
 
@@ -15,6 +16,7 @@ use super::{Error, Histogram, Stop};
 use connection::{Connection, Exchange, Outcome, Shared};
 use std::collections::HashMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What to ask, of whom, how often.
@@ -41,6 +43,10 @@ pub struct Args {
     /// Number of source addresses, 127.0.0.1 and on, that connections are spread over (loopback only; 0: let the kernel choose)
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub sources: u8,
+    /// File with a request a line, asked in turn instead of what stands in the URL: a path, and behind a space the value of a
+    /// Cookie field, if any
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
     /// Host to ask for, and server name over TLS, instead of what stands in the URL
     #[arg(long)]
     pub host: Option<String>,

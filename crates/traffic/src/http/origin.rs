@@ -3,6 +3,7 @@
 //! - `/bytes/N`: N bytes; `/chunked/N`: the same, chunked
 //! - `/health`: 200; `/status/N`: an empty answer of that status; `/`: its own name
 //! - `/echo`: the request's body; `/request`: the request's head
+//! - `/cookie/NAME=VALUE`: sets this cookie, which is the body too
 //!
 //! Bodies of requests are read and thrown away elsewhere. Speed for large bodies comes from sending them out of a memory file.
 

@@ -3,6 +3,7 @@
 use super::super::Error;
 use super::super::sys::{self, Epoll, Event, Interest};
 use super::super::target::Target;
+use super::requests::Requests;
 use super::response::{Left, Read, Response};
 use super::tls::{Client, Session, Want};
 use super::{Args, Mode};
@@ -14,7 +15,7 @@ use std::time::Instant;
 /// What all connections have in common.
 pub(super) struct Shared {
     address: SocketAddr,
-    request: Vec<u8>,
+    requests: Requests,
     mode: Mode,
     sources: u8,
     next_source: u8,
@@ -32,6 +33,8 @@ pub(super) struct Connection {
     /// When the request (or the connection made for it) began, in nanoseconds since the load did.
     began: u64,
     response: Response,
+    /// The number of the request that is under way.
+    request: usize,
     /// How much of the request has left.
     sent: usize,
     /// The request has been handed to TLS.
@@ -72,15 +75,6 @@ const SCRATCH: usize = 256 * 1024;
 impl Shared {
     pub(super) fn new(args: &Args, target: &Target) -> Result<Self, Error> {
         let host = args.host.as_deref().unwrap_or(&target.authority);
-        let close = if args.mode == Mode::Close {
-            "Connection: close\r\n"
-        } else {
-            ""
-        };
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {host}\r\n{close}\r\n",
-            target.path
-        );
         let tls = match target.tls {
             true => Some(Client::new(host, target.address)?),
             false if args.mode == Mode::Handshake => {
@@ -93,7 +87,7 @@ impl Shared {
         };
         Ok(Self {
             address: target.address,
-            request: request.into_bytes(),
+            requests: Requests::new(args, target)?,
             mode: args.mode,
             sources: args.sources,
             next_source: 0,
@@ -128,6 +122,7 @@ impl Connection {
             session: None,
             began: 0,
             response: Response::default(),
+            request: 0,
             sent: 0,
             asked: false,
             done: false,
@@ -137,6 +132,7 @@ impl Connection {
     /// Connect (anew) and send as much as can be sent.
     pub(super) fn open(&mut self, shared: &mut Shared, epoll: &Epoll, start: Instant) -> Outcome {
         *self = Self::new(self.slot);
+        self.request = shared.requests.turn();
         self.began = nanoseconds(start);
         let opened = self.try_open(shared, epoll);
         Outcome {
@@ -155,7 +151,7 @@ impl Connection {
         // On loopback the connection usually stands by now.
         let sent = match &mut self.session {
             Some(session) => session.send(socket),
-            None => send_rest(socket, &shared.request, &mut self.sent),
+            None => send_rest(socket, shared.requests.get(self.request), &mut self.sent),
         };
         let interest = match sent {
             Ok(()) if self.session.is_none() => Interest::Read,
@@ -195,7 +191,7 @@ impl Connection {
             return Ok(Stand::Open);
         };
         if event.writable {
-            send_rest(socket, &shared.request, &mut self.sent)?;
+            send_rest(socket, shared.requests.get(self.request), &mut self.sent)?;
         }
         if !event.readable {
             return Ok(Stand::Open);
@@ -235,7 +231,8 @@ impl Connection {
                     if shared.mode == Mode::KeepAlive && !last {
                         self.began = now;
                         self.sent = 0;
-                        send_rest(socket, &shared.request, &mut self.sent)?;
+                        self.request = shared.requests.turn();
+                        send_rest(socket, shared.requests.get(self.request), &mut self.sent)?;
                         return Ok(Stand::Open);
                     }
                     self.done = true;
@@ -278,7 +275,7 @@ impl Connection {
             let want = match (self.asked, shared.mode) {
                 (true, _) => Want::Nothing,
                 (false, Mode::Handshake) => Want::Close,
-                (false, _) => Want::Send(&shared.request),
+                (false, _) => Want::Send(shared.requests.get(self.request)),
             };
             let mut read = Ok(Read::More);
             let response = &mut self.response;
@@ -317,7 +314,9 @@ impl Connection {
                 });
                 if shared.mode == Mode::KeepAlive && !last {
                     self.began = now;
-                    session.advance(&mut [], Want::Send(&shared.request), |_| ())?;
+                    self.request = shared.requests.turn();
+                    let request = shared.requests.get(self.request);
+                    session.advance(&mut [], Want::Send(request), |_| ())?;
                     session.send(socket)?;
                 } else {
                     self.done = true;

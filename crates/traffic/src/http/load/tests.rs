@@ -40,6 +40,17 @@ fn measure(tls: bool, path: &str, mode: Mode, change: impl FnOnce(&mut Args)) ->
     })
 }
 
+fn tempfile(content: &str) -> std::path::PathBuf {
+    let name = format!(
+        "headgate-list-{}-{:?}",
+        std::process::id(),
+        thread::current().id()
+    );
+    let path = std::env::temp_dir().join(name);
+    fs::write(&path, content).unwrap();
+    path
+}
+
 /// Ends the origin also when the load panics.
 struct Stopper<'a>(&'a Stop);
 
@@ -58,6 +69,7 @@ fn args(url: &str, mode: Mode) -> Args {
         requests: Some(50),
         mode,
         sources: 0,
+        from: None,
         host: None,
         watch: None,
         json: false,
@@ -142,6 +154,39 @@ fn other_statuses_are_told_apart() {
         (0, report.requests),
         "{report}"
     );
+}
+
+#[test]
+fn the_lines_of_a_file_are_asked_in_turn() {
+    let list = tempfile("/bytes/100\n\n/status/503 a=1; b=2\n");
+    let report = measure(false, "/", Mode::KeepAlive, |args| {
+        args.connections = 1;
+        args.from = Some(list.clone());
+    });
+    assert_eq!((report.requests, report.other_status), (50, 25), "{report}");
+    fs::write(&list, "\n").unwrap();
+    let mut empty = args("http://127.0.0.1:1/", Mode::KeepAlive);
+    empty.from = Some(list.clone());
+    let result = run(&empty, &Stop::default());
+    fs::remove_file(&list).unwrap();
+    assert!(matches!(result, Err(Error::List { .. })), "{result:?}");
+}
+
+#[test]
+fn a_line_s_cookie_is_sent() {
+    let list = tempfile("/request a=1; b=2\n");
+    let size = |from: Option<&std::path::PathBuf>| {
+        let report = measure(false, "/request", Mode::KeepAlive, |args| {
+            args.from = from.cloned();
+            args.host = Some("a".to_owned());
+        });
+        report.bytes / report.requests
+    };
+    assert_eq!(
+        size(Some(&list)),
+        size(None) + "Cookie: a=1; b=2\r\n".len() as u64
+    );
+    fs::remove_file(&list).unwrap();
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub(super) enum Wanted {
     Echo,
     /// The request's own head.
     Request,
+    /// A cookie, set.
+    Cookie,
     /// Something prepared.
     Known(Prepared),
 }
@@ -51,6 +53,8 @@ pub(super) enum Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prepared(What);
 
+/// Targets that set a cookie begin so.
+const COOKIE: &[u8] = b"/cookie/";
 /// Bodies above this many bytes are sent from a file.
 const FILE_FROM: u64 = 24 * 1024;
 /// The largest body there is, in bytes.
@@ -91,6 +95,21 @@ impl Answers {
         let head = content.len() as u64;
         content.extend_from_slice(body);
         Answer::memory(content, head)
+    }
+
+    /// An answer that sets the cookie that stands in `target`.
+    pub(super) fn cookie(&self, target: &[u8], close: bool) -> Answer {
+        let pair = memchr::memmem::find(target, COOKIE).map(|at| &target[at + COOKIE.len()..]);
+        let pair = pair.unwrap_or_default();
+        let mut answer = self.of(pair, close);
+        if let Content::Memory(content) = &mut answer.content {
+            let end = usize::try_from(answer.head).unwrap_or(0) - 2;
+            let field = [b"Set-Cookie: ", pair, b"; path=/; HttpOnly\r\n"].concat();
+            answer.head += field.len() as u64;
+            answer.length += field.len() as u64;
+            content.splice(end..end, field);
+        }
+        answer
     }
 
     fn make(&self, what: What, close: bool) -> io::Result<Answer> {
@@ -219,6 +238,7 @@ impl Wanted {
         let what = match target {
             b"/echo" => return Self::Echo,
             b"/request" => return Self::Request,
+            _ if target.starts_with(COOKIE) => return Self::Cookie,
             b"/" => What::Name,
             b"/health" => What::Bytes(2),
             _ => match (

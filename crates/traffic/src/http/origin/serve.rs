@@ -157,6 +157,7 @@ impl Connection {
                 }
                 let content = match wanted {
                     Wanted::Request => rest[..head.length].to_vec(),
+                    Wanted::Cookie => rest[head.target.clone()].to_vec(),
                     _ => Vec::new(),
                 };
                 self.incoming.insert(Incoming {
@@ -187,6 +188,7 @@ impl Connection {
         };
         let answer = match done.wanted {
             Wanted::Known(prepared) => answers.find(prepared, done.close)?,
+            Wanted::Cookie => Arc::new(answers.cookie(&done.content, done.close)),
             Wanted::Echo | Wanted::Request => Arc::new(answers.of(&done.content, done.close)),
         };
         self.answer(answer, done.head_only, done.close);

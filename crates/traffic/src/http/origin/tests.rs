@@ -110,6 +110,24 @@ fn a_waiting_client_is_told_to_go_on() {
 }
 
 #[test]
+fn a_cookie_is_set_as_asked() {
+    let origin = Running::start();
+    let answer = origin.ask(
+        b"GET /cookie/a=b%3D HTTP/1.1\r\nConnection: close\r\n\r\n",
+        5,
+    );
+    let text = String::from_utf8(answer).unwrap();
+    assert!(
+        text.contains("\r\nSet-Cookie: a=b%3D; path=/; HttpOnly\r\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Content-Length: 6\r\n") && text.ends_with("\r\n\r\na=b%3D"),
+        "{text}"
+    );
+}
+
+#[test]
 fn nonsense_is_refused() {
     let origin = Running::start();
     let answer = origin.ask(b"what?\r\n\r\n", 1 << 20);
