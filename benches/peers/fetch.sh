@@ -24,10 +24,11 @@ mirror() {
     printf '%s\n' "$found"
 }
 
-# HAProxy and nginx come from Debian's sid suite, unpacked beside the system and run by chroot.
+# HAProxy and nginx, with its languages, come from Debian's sid suite, unpacked beside the system and run by chroot.
 sid() {
-    local dir=$cache/sid
-    if [ -x "$dir/usr/sbin/haproxy" ] && [ -e "$dir/usr/lib/nginx/modules/ngx_stream_module.so" ]; then
+    local dir=$cache/sid modules=$cache/sid/usr/lib/nginx/modules
+    if [ -x "$dir/usr/sbin/haproxy" ] && [ -e "$modules/ngx_stream_module.so" ] && [ -e "$modules/ngx_http_lua_module.so" ] &&
+        [ -e "$modules/ngx_http_js_module.so" ]; then
         return
     fi
     command -v debootstrap >/dev/null || {
@@ -37,7 +38,8 @@ sid() {
     rm -rf "$dir"
     say "unpacking HAProxy and nginx from sid into $dir"
     local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-    if ! debootstrap --variant=minbase --keyring="$keyring" --include=haproxy,nginx-light,libnginx-mod-stream sid "$dir" "$(mirror)" \
+    if ! debootstrap --variant=minbase --keyring="$keyring" \
+        --include=haproxy,nginx-light,libnginx-mod-stream,libnginx-mod-http-lua,libnginx-mod-http-js sid "$dir" "$(mirror)" \
         >"$cache/debootstrap.log" 2>&1; then
         tail -n 20 "$cache/debootstrap.log" >&2
         return 1
