@@ -1,0 +1,310 @@
+//! Lists: their items, and the text that stands for them.
+
+use super::Value;
+use crate::fault::Fault;
+use std::cell::OnceCell;
+use std::ops::Deref;
+use std::rc::Rc;
+
+/// A list and, once somebody has asked for it, its text.
+#[derive(Default)]
+pub struct List {
+    items: Vec<Value>,
+    text: OnceCell<Box<[u8]>>,
+}
+
+/// A value's items: lent by it, or held together.
+pub enum Listed<'a> {
+    /// Lent.
+    Lent(&'a [Value]),
+    /// What a text was read as.
+    Shared(Rc<List>),
+    /// A number is a list of itself.
+    One([Value; 1]),
+}
+
+/// Why a text is no list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// A brace is not closed.
+    #[error("unmatched open brace in list")]
+    OpenBrace,
+    /// A quote is not closed.
+    #[error("unmatched open quote in list")]
+    OpenQuote,
+    /// Something stands right behind a closing brace.
+    #[error("list element in braces followed by \"{}\" instead of space", char::from(*.0))]
+    AfterBrace(u8),
+    /// Something stands right behind a closing quote.
+    #[error("list element in quotes followed by \"{}\" instead of space", char::from(*.0))]
+    AfterQuote(u8),
+}
+
+impl List {
+    /// A list of `items`.
+    pub fn new(items: Vec<Value>) -> Self {
+        List {
+            items,
+            text: OnceCell::new(),
+        }
+    }
+
+    /// Its items.
+    pub fn items(&self) -> &[Value] {
+        &self.items
+    }
+
+    /// Its items, taken out.
+    pub fn into_items(self) -> Vec<Value> {
+        self.items
+    }
+
+    /// Its text.
+    pub fn text(&self) -> &[u8] {
+        self.text.get_or_init(|| {
+            let mut text = Vec::new();
+            for item in &self.items {
+                push_element(&mut text, &item.bytes());
+            }
+            text.into_boxed_slice()
+        })
+    }
+
+    pub(super) fn push(&mut self, item: Value) {
+        self.items.push(item);
+        self.text = OnceCell::new();
+    }
+
+    /// Reads a text as a list.
+    ///
+    /// # Errors
+    ///
+    /// What makes it none.
+    pub fn parse(text: &[u8]) -> Result<List, ListError> {
+        let mut items = Vec::new();
+        let mut at = 0;
+        loop {
+            while at < text.len() && is_blank(text[at]) {
+                at += 1;
+            }
+            if at == text.len() {
+                return Ok(List::new(items));
+            }
+            let (item, next) = match text[at] {
+                b'{' => braced(text, at + 1)?,
+                b'"' => quoted(text, at + 1)?,
+                _ => bare(text, at),
+            };
+            items.push(item);
+            at = next;
+        }
+    }
+}
+
+/// Writes an element behind a list's text, with what keeps it one element.
+pub fn push_element(list: &mut Vec<u8>, element: &[u8]) {
+    let first = list.is_empty();
+    if !first {
+        list.push(b' ');
+    }
+    match quoting(element, first) {
+        Quoting::None => list.extend_from_slice(element),
+        Quoting::Braces => {
+            list.push(b'{');
+            list.extend_from_slice(element);
+            list.push(b'}');
+        }
+        Quoting::Backslashes => {
+            for (n, &byte) in element.iter().enumerate() {
+                match byte {
+                    b'\n' => list.extend_from_slice(b"\\n"),
+                    b'\t' => list.extend_from_slice(b"\\t"),
+                    b'\r' => list.extend_from_slice(b"\\r"),
+                    0x0b => list.extend_from_slice(b"\\v"),
+                    0x0c => list.extend_from_slice(b"\\f"),
+                    b'#' if n == 0 && first => list.extend_from_slice(b"\\#"),
+                    b' ' | b'{' | b'}' | b'[' | b']' | b'$' | b';' | b'"' | b'\\' => {
+                        list.extend_from_slice(&[b'\\', byte]);
+                    }
+                    _ => list.push(byte),
+                }
+            }
+        }
+    }
+}
+
+enum Quoting {
+    None,
+    Braces,
+    Backslashes,
+}
+
+fn quoting(element: &[u8], first: bool) -> Quoting {
+    if element.is_empty() {
+        return Quoting::Braces;
+    }
+    let mut special = matches!(element[0], b'{' | b'"') || (first && element[0] == b'#');
+    let mut depth = 0_i32;
+    let mut balanced = true;
+    let mut at = 0;
+    while at < element.len() {
+        match element[at] {
+            b'{' => {
+                depth += 1;
+                special = true;
+            }
+            b'}' => {
+                depth -= 1;
+                special = true;
+                balanced &= depth >= 0;
+            }
+            b'\\' => {
+                special = true;
+                match element.get(at + 1) {
+                    // In braces it would become a space; at the end it would escape the brace.
+                    None | Some(b'\n') => balanced = false,
+                    Some(_) => at += 1,
+                }
+            }
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | b'[' | b'$' | b';' | b']' | b'"' => {
+                special = true;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    if !special {
+        Quoting::None
+    } else if balanced && depth == 0 {
+        Quoting::Braces
+    } else {
+        Quoting::Backslashes
+    }
+}
+
+fn braced(text: &[u8], start: usize) -> Result<(Value, usize), ListError> {
+    let mut depth = 1;
+    let mut at = start;
+    while at < text.len() {
+        match text[at] {
+            b'\\' => at += 1,
+            b'{' => depth += 1,
+            b'}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return match text.get(at + 1) {
+                        Some(&next) if !is_blank(next) => Err(ListError::AfterBrace(next)),
+                        _ => Ok((Value::literal(&text[start..at]), at + 1)),
+                    };
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    Err(ListError::OpenBrace)
+}
+
+fn quoted(text: &[u8], start: usize) -> Result<(Value, usize), ListError> {
+    let mut at = start;
+    while at < text.len() {
+        match text[at] {
+            b'\\' => at += 1,
+            b'"' => {
+                return match text.get(at + 1) {
+                    Some(&next) if !is_blank(next) => Err(ListError::AfterQuote(next)),
+                    _ => Ok((unescaped(&text[start..at]), at + 1)),
+                };
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    Err(ListError::OpenQuote)
+}
+
+fn bare(text: &[u8], start: usize) -> (Value, usize) {
+    let mut at = start;
+    while at < text.len() && !is_blank(text[at]) {
+        if text[at] == b'\\' {
+            at += 1;
+        }
+        at += 1;
+    }
+    let at = at.min(text.len());
+    (unescaped(&text[start..at]), at)
+}
+
+fn unescaped(text: &[u8]) -> Value {
+    if memchr::memchr(b'\\', text).is_none() {
+        return Value::literal(text);
+    }
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        plain.extend_from_slice(&rest[..at]);
+        let used = crate::parse::backslash(&rest[at..], &mut plain);
+        rest = &rest[at + used..];
+    }
+    plain.extend_from_slice(rest);
+    Value::from(plain)
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+impl Deref for Listed<'_> {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        match self {
+            Listed::Lent(items) => items,
+            Listed::Shared(list) => list.items(),
+            Listed::One(one) => one,
+        }
+    }
+}
+
+impl From<ListError> for Fault {
+    fn from(error: ListError) -> Fault {
+        Fault::error(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(text: &str) -> Vec<String> {
+        let list = List::parse(text.as_bytes()).unwrap();
+        list.items().iter().map(Value::lossy).collect()
+    }
+
+    #[test]
+    fn texts_are_read_as_lists() {
+        assert_eq!(items(" a  b\tc "), ["a", "b", "c"]);
+        assert_eq!(items("{a b} {} {c {d e}}"), ["a b", "", "c {d e}"]);
+        assert_eq!(items(r#""a b" c\ d "e\"f""#), ["a b", "c d", "e\"f"]);
+        assert_eq!(items(r"{a\}b}"), [r"a\}b"]);
+        for (text, error) in [
+            ("{a", ListError::OpenBrace),
+            ("\"a", ListError::OpenQuote),
+            ("{a}b", ListError::AfterBrace(b'b')),
+            ("\"a\"b", ListError::AfterQuote(b'b')),
+        ] {
+            assert_eq!(List::parse(text.as_bytes()).err(), Some(error));
+        }
+    }
+
+    #[test]
+    fn every_list_reads_back_as_it_was() {
+        let texts: [&[u8]; 12] = [
+            b"", b"a", b"a b", b"{", b"}", b"a{b", b"\\", b"a\\\nb", b"$x", b"#c", b"\"q",
+            b"a]b[c;",
+        ];
+        let list = List::new(texts.iter().map(|t| Value::new(t)).collect());
+        let again = List::parse(list.text()).unwrap();
+        assert_eq!(again.items(), list.items());
+    }
+}
