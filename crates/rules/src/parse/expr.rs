@@ -32,7 +32,7 @@ pub fn expr(source: &[u8], range: Range<u32>) -> Result<Expr, SyntaxError> {
         Some(b',') => Err(parser.error("commas can only separate function arguments")),
         Some(b':') => Err(parser.error("unexpected ternary 'else' separator")),
         Some(b'=') => Err(parser.single_equality()),
-        Some(_) => Err(parser.error("extra tokens at end of expression")),
+        Some(_) => Err(parser.extra_tokens()),
     }
 }
 
@@ -386,6 +386,16 @@ impl Parser<'_> {
             _ => return self.error("character not legal in expressions"),
         };
         self.error(&format!("unexpected operator {operator}"))
+    }
+
+    fn extra_tokens(&self) -> SyntaxError {
+        let error = self.error("extra tokens at end of expression");
+        match self.word() {
+            b"" => error,
+            b"in" => error.hint("in is no operator: it is younger than this Tcl"),
+            b"ni" => error.hint("ni is no operator: it is younger than this Tcl"),
+            word => error.hint(format!("{} is no operator", String::from_utf8_lossy(word))),
+        }
     }
 
     fn single_equality(&self) -> SyntaxError {

@@ -144,6 +144,9 @@ impl Reader<'_> {
             return Err(wrong(&command.words[0], "when has no event"));
         };
         let name = match event.literal() {
+            Some(name) if event.kind == WordKind::Bare && name.ends_with(b"{") => {
+                return Err(wrong(event, "a blank is missing before the brace"));
+            }
             Some(name) if event.kind == WordKind::Bare => String::from_utf8_lossy(name),
             _ => return Err(wrong(event, "an event's name cannot be computed")),
         };
