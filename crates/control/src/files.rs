@@ -43,6 +43,11 @@ impl Source for Files {
         fs::read_to_string(path)
     }
 
+    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.note(path);
+        fs::read(path)
+    }
+
     fn check(&self, path: &Path) -> io::Result<()> {
         self.note(path);
         let file = File::open(path)?;

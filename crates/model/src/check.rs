@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::FieldName;
-use crate::config::raw::{MonitorFields, MonitorType, RouteFields};
+use crate::config::raw::{MonitorFields, MonitorType, RouteFields, RuleFields};
 use crate::config::{
     Admin, ClientAuthMode, ClientTls, HeaderEdit, HeaderEdits, HeaderPolicy, Match, PathMatch,
     Pool, Protocol, Redirect, TlsProfile, Virtual,
@@ -117,6 +117,20 @@ pub(crate) fn pool(pool: &Pool, node: &Node, cx: &mut Context<'_>) -> bool {
         }
     }
     good
+}
+
+pub(crate) fn rule(rule: &RuleFields, node: &Node, cx: &mut Context<'_>) -> bool {
+    let mut good = Verdict {
+        node,
+        cx,
+        good: true,
+    };
+    match (&rule.file, &rule.text) {
+        (Some(_), Some(_)) => good.misplaced("text", "there is a `file`"),
+        (None, None) => good.needs("file", "a rule needs a `file` or a `text`"),
+        _ => {}
+    }
+    good.good
 }
 
 pub(crate) fn monitor(monitor: &MonitorFields, node: &Node, cx: &mut Context<'_>) -> bool {

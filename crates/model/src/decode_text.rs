@@ -15,7 +15,7 @@ use crate::shape::Shape;
 use crate::units::{format_duration, parse_bytes, parse_duration, parse_percent};
 use crate::{
     AddressListName, Bytes, Content, FieldName, FieldValue, FilePath, HostPattern, MemberAddress,
-    MonitorName, Name, Percent, PoolName, Secret, StatusSet, Template, TemplatePart,
+    MonitorName, Name, Percent, PoolName, RuleName, Secret, StatusSet, Template, TemplatePart,
     TlsProfileName, Variable,
 };
 
@@ -327,6 +327,7 @@ references! {
     PoolName: Pool, "pool", "the name of a pool";
     MonitorName: Monitor, "monitor", "the name of a monitor";
     TlsProfileName: TlsProfile, "TLS profile", "the name of a TLS profile";
+    RuleName: Rule, "rule", "the name of a rule";
     AddressListName: AddressList, "address list", "the name of an address list";
 }
 

@@ -182,7 +182,7 @@ pub enum ErrorKind {
     },
     /// A section that only the main file may have.
     #[error(
-        "`{0}` belongs in the main file; included files hold virtuals, pools, monitors, tls_profiles and address_lists"
+        "`{0}` belongs in the main file; included files hold virtuals, pools, monitors, tls_profiles, address_lists, rules, data_groups and ifiles"
     )]
     OnlyInMain(String),
     /// An environment variable that is not set.

@@ -23,7 +23,7 @@ mod units;
 pub use config::*;
 pub use error::{Error, ErrorKind, Errors, Place};
 pub use load::{parse, parse_text};
-pub use name::{AddressListName, MonitorName, Name, PoolName, TlsProfileName};
+pub use name::{AddressListName, MonitorName, Name, PoolName, RuleName, TlsProfileName};
 pub use reference::reference;
 pub use schema::json_schema;
 pub use source::{MemorySource, Source};

@@ -61,12 +61,15 @@ pub fn parse_text(path: &Path, text: &str, source: &dyn Source) -> Result<Config
 }
 
 /// The sections that included files may have.
-const SHARED: [&str; 5] = [
+const SHARED: [&str; 8] = [
     "virtuals",
     "pools",
     "monitors",
     "tls_profiles",
     "address_lists",
+    "rules",
+    "data_groups",
+    "ifiles",
 ];
 
 fn decode(mut root: Node, cx: &mut Context<'_>) -> Option<Config> {
@@ -180,12 +183,14 @@ fn check_references(root: &Node, cx: &mut Context<'_>) {
     };
     let (pools, monitors) = (names("pools"), names("monitors"));
     let (tls_profiles, address_lists) = (names("tls_profiles"), names("address_lists"));
+    let rules = names("rules");
     for (kind, name, span) in std::mem::take(&mut cx.references) {
         let (known, of) = match kind {
             Kind::Pool => (&pools, "pool"),
             Kind::Monitor => (&monitors, "monitor"),
             Kind::TlsProfile => (&tls_profiles, "TLS profile"),
             Kind::AddressList => (&address_lists, "address list"),
+            Kind::Rule => (&rules, "rule"),
         };
         if known.contains(name.as_str()) {
             continue;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::MemberAddress;
 
-/// The name of a virtual, pool, member, monitor, TLS profile or address list. Cheap to clone.
+/// The name of a virtual, pool, member, monitor, TLS profile, address list, rule or data group. Cheap to clone.
 ///
 /// 1 to 128 letters, digits, `.`, `_`, `-`, `:`, `[`, `]` and `/`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,6 +94,10 @@ reference! {
 reference! {
     /// Names a profile of [`Config::tls_profiles`](crate::Config::tls_profiles).
     TlsProfileName
+}
+reference! {
+    /// Names a rule of [`Config::rules`](crate::Config::rules).
+    RuleName
 }
 reference! {
     /// Names a list of [`Config::address_lists`](crate::Config::address_lists).

@@ -222,7 +222,7 @@ impl Builder {
             }
             Event::Scalar(text, style, anchor, _) => {
                 let plain = style == ScalarStyle::Plain;
-                let text = if self.expects_key() {
+                let text = if self.expects_key() || self.is_rule() {
                     text.into_owned()
                 } else {
                     expand(&text, at, cx)
@@ -250,6 +250,15 @@ impl Builder {
         self.open
             .last()
             .is_some_and(|open| open.key.is_none() && open.node.is_map())
+    }
+
+    /// Whether what comes is a rule's text, in which `${` is the rule's own.
+    fn is_rule(&self) -> bool {
+        let [_, section, rule] = &self.open[..] else {
+            return false;
+        };
+        let is = |open: &Open, name| open.key.as_ref().is_some_and(|key| key.text == name);
+        is(&self.open[0], "rules") && section.key.is_some() && is(rule, "text")
     }
 
     fn open(&mut self, value: Value, span: Span, anchor: usize) -> Result<(), ErrorKind> {

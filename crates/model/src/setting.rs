@@ -46,6 +46,7 @@ pub(crate) enum Kind {
     Monitor,
     TlsProfile,
     AddressList,
+    Rule,
 }
 
 /// What readers share: files, environment, the errors so far and the references to look up at the end.
@@ -183,6 +184,12 @@ impl<'a> Context<'a> {
     /// The text of the file that `node` names by `path`.
     pub(crate) fn read(&mut self, path: &Path, node: &Node) -> Option<String> {
         let read = self.source.read(path);
+        self.readable(read, path, node)
+    }
+
+    /// The bytes of the file that `node` names by `path`.
+    pub(crate) fn read_bytes(&mut self, path: &Path, node: &Node) -> Option<Vec<u8>> {
+        let read = self.source.read_bytes(path);
         self.readable(read, path, node)
     }
 

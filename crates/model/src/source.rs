@@ -15,6 +15,14 @@ pub trait Source {
     /// When it cannot be read, or is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
 
+    /// The bytes of a file, which need not be UTF-8.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read(path).map(String::into_bytes)
+    }
+
     /// Whether a file can be opened for reading; its content is read later by another.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ fn included_files_hold_shared_sections_alone() {
     assert_eq!(
         read(&source).unwrap_err(),
         "/etc/a.yaml:1:1: `workers` belongs in the main file; included files hold virtuals, pools, monitors, \
-         tls_profiles and address_lists\n \
+         tls_profiles, address_lists, rules, data_groups and ifiles\n \
          1 | workers: 2\n   | ^^^^^^^\n\
          /etc/main.yaml:1:19: cannot read `/etc/missing.yaml`: no such file\n \
          1 | include: [a.yaml, missing.yaml]\n   |                   ^^^^^^^^^^^^"

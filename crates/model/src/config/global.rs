@@ -7,7 +7,10 @@ use std::time::Duration;
 use addr::{Prefix, PrefixSet};
 
 use crate::check;
-use crate::config::{Monitor, Pool, TlsProfile, Virtual};
+use crate::config::{
+    DataGroup, Geography, Monitor, Pool, ReputationList, Rule, RuleFile, RuleLimits, TlsProfile,
+    Virtual,
+};
 use crate::node::Node;
 use crate::setting::{Context, Setting, in_range};
 use crate::{AddressListName, Bytes, FilePath, Name, Secret};
@@ -21,8 +24,8 @@ config! {
         pub user: Option<String> = None,
         /// The group to become. Without it, the user's own.
         pub group: Option<String> = None,
-        /// Files whose virtuals, pools, monitors, TLS profiles and address lists are added: paths or patterns with
-        /// `*` and `?`, relative to this file.
+        /// Files whose virtuals, pools, monitors, TLS profiles, address lists, rules, data groups and files of rules are
+        /// added: paths or patterns with `*` and `?`, relative to this file.
         pub include: Vec<String> = Vec::new(),
         /// The admin interface.
         pub admin: Admin = Admin::default(),
@@ -38,6 +41,18 @@ config! {
         pub pools: BTreeMap<Name, Pool> = BTreeMap::new(),
         /// Named settings of TLS towards clients.
         pub tls_profiles: BTreeMap<Name, TlsProfile> = BTreeMap::new(),
+        /// Named rules: iRules that virtuals run.
+        pub rules: BTreeMap<Name, Rule> = BTreeMap::new(),
+        /// Named lists that rules look things up in: `class match`.
+        pub data_groups: BTreeMap<Name, DataGroup> = BTreeMap::new(),
+        /// Named files that rules send or read: `ifile get`.
+        pub ifiles: BTreeMap<Name, RuleFile> = BTreeMap::new(),
+        /// Where addresses are, for rules: `whereis`.
+        pub geography: Geography = Geography::default(),
+        /// Addresses with a bad reputation, for rules: `IP::reputation`.
+        pub reputation: Vec<ReputationList> = Vec::new(),
+        /// What rules may use up.
+        pub rule_limits: RuleLimits = RuleLimits::default(),
         /// Named services: where clients connect and what happens to them.
         pub virtuals: BTreeMap<Name, Virtual> = BTreeMap::new(),
     }

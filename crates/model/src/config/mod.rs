@@ -5,6 +5,7 @@ mod http;
 mod monitor;
 mod pool;
 pub(crate) mod raw;
+mod rules;
 mod tls;
 mod virtuals;
 
@@ -12,5 +13,6 @@ pub use global::*;
 pub use http::*;
 pub use monitor::*;
 pub use pool::*;
+pub use rules::{DataGroup, DataGroupType, Geography, ReputationList, Rule, RuleFile, RuleLimits};
 pub use tls::*;
 pub use virtuals::*;

@@ -1,4 +1,4 @@
-//! Monitors, routes and address lists as they are written: flat maps, from which their types are made.
+//! Monitors, routes, address lists and what rules need as they are written: flat maps, from which their types are made.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -13,11 +13,11 @@ use serde_json::{Value as Json, json};
 
 use crate::check;
 use crate::config::{
-    Action, AddressList, ClientTls, HeaderEdits, HttpExpect, HttpProbe, Match, Monitor, Probe,
-    Redirect, Respond, Route,
+    Action, AddressList, ClientTls, DataGroupType, HeaderEdits, HttpExpect, HttpProbe, Match,
+    Monitor, Probe, Redirect, Respond, Route,
 };
 use crate::error::ErrorKind;
-use crate::node::{Node, Span};
+use crate::node::{Node, Span, Value};
 use crate::setting::{Context, Setting};
 use crate::shape::Shape;
 use crate::{FieldName, FieldValue, FilePath, Percent, PoolName};
@@ -307,7 +307,8 @@ impl Setting for AddressList {
     }
 }
 
-fn feed(path: &FilePath, node: &Node, cx: &mut Context<'_>) -> Option<Vec<Prefix>> {
+/// The prefixes of a file that `node` names.
+pub(crate) fn feed(path: &FilePath, node: &Node, cx: &mut Context<'_>) -> Option<Vec<Prefix>> {
     let text = cx.read(path.as_path(), node)?;
     let errors = match parse_feed(&text) {
         Ok(prefixes) => return Some(prefixes),
@@ -324,4 +325,93 @@ fn feed(path: &FilePath, node: &Node, cx: &mut Context<'_>) -> Option<Vec<Prefix
         cx.error(span, ErrorKind::Feed(error));
     }
     None
+}
+
+config! {
+    /// A rule: an iRule in a file or in place.
+    pub struct RuleFields check(check::rule) {
+        /// The file it stands in.
+        pub file: Option<FilePath> = None,
+        /// The rule itself. Environment variables are not put in: `${` is the rule's own.
+        pub text: Option<String> = None,
+    }
+}
+
+config! {
+    /// A list that rules look things up in.
+    pub struct DataGroupFields {
+        /// What its keys are.
+        pub kind: DataGroupType as "type" = DataGroupType::String,
+        /// Keys with their values, or a list of keys alone.
+        pub records: Records = Records::default(),
+        /// A file of more, in the form in which BIG-IP keeps external data groups: `"key" := "value",`.
+        pub file: Option<FilePath> = None,
+    }
+}
+
+config! {
+    /// A list of addresses with a bad reputation.
+    pub struct ReputationListFields {
+        /// A file of prefixes: one a line, `#` starts a comment.
+        pub file: FilePath,
+        /// What rules are told of them: `Spam Sources`.
+        pub category: String,
+    }
+}
+
+/// Keys with their values, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Records(pub Vec<(String, String)>);
+
+impl Setting for Records {
+    fn decode(node: &Node, cx: &mut Context<'_>) -> Option<Self> {
+        if node.is_null() {
+            return Some(Self::default());
+        }
+        let mut records = Vec::new();
+        if let Value::Map(entries) = &node.value {
+            for (key, value) in entries {
+                let text = match value.is_null() {
+                    true => "",
+                    false => cx.text(value, "a text")?,
+                };
+                records.push((key.text.clone(), text.to_owned()));
+            }
+            let mut seen = BTreeMap::new();
+            let mut good = true;
+            for (key, _) in entries {
+                if let Some(&first) = seen.get(&key.text) {
+                    let first = cx.place(first);
+                    let name = crate::setting::shorten(&key.text);
+                    cx.error(key.span, ErrorKind::Duplicate { name, first });
+                    good = false;
+                } else {
+                    seen.insert(&key.text, key.span);
+                }
+            }
+            return good.then_some(Self(records));
+        }
+        for item in node.items() {
+            records.push((cx.text(item, "a text")?.to_owned(), String::new()));
+        }
+        Some(Self(records))
+    }
+
+    fn encode(&self) -> Json {
+        let entries = self.0.iter();
+        Json::Object(entries.map(|(k, v)| (k.clone(), json!(v))).collect())
+    }
+
+    fn shape() -> Shape {
+        let schema = json!({"anyOf": [
+            {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}},
+            {"type": "array", "items": {"type": ["string", "number", "boolean"]}},
+            {"type": ["string", "number", "null"]},
+        ]});
+        Shape::scalar(
+            "records",
+            "a map of keys to values, or a list of keys",
+            schema,
+        )
+    }
 }

@@ -7,7 +7,7 @@ use crate::check;
 use crate::config::{AccessLog, AddressEntry, HeaderPolicy, Route};
 use crate::node::Node;
 use crate::setting::{Context, Setting};
-use crate::{Bytes, HostPattern, PoolName, TlsProfileName};
+use crate::{Bytes, HostPattern, PoolName, RuleName, TlsProfileName};
 
 config! {
     /// A service: where clients connect and what happens to them.
@@ -28,6 +28,8 @@ config! {
         pub deny: Vec<AddressEntry> = Vec::new(),
         /// The pool for what no route takes.
         pub pool: Option<PoolName> = None,
+        /// Rules that run at the events of its connections, in this order where their priorities are the same.
+        pub rules: Vec<RuleName> = Vec::new(),
         /// HTTP: the first that matches decides.
         pub routes: Vec<Route> = Vec::new(),
         /// TLS passthrough, and TCP with TLS: pools by server name; the first that matches decides.
