@@ -39,9 +39,9 @@ fn a_rule_that_is_not_there_is_told_where_it_is_asked_for() {
     )
     .unwrap_err();
     for expected in [
-        "/etc/main.yaml:1:53: ",
+        "/etc/main.yaml:1:54: `text` has no place here: there is a `file`",
         "a rule needs a `file` or a `text`",
-        "/etc/main.yaml:2:59: no rule is named `redirct`; did you mean `redirect`?",
+        "/etc/main.yaml:2:55: no rule is named `redirct`; did you mean `redirect`?",
     ] {
         assert!(wrong.contains(expected), "{expected}\n{wrong}");
     }
