@@ -152,7 +152,7 @@ pub trait Table {
 
     /// Puts a value under a key, as `mode` says. Returns the value that is there afterwards, and whether
     /// it is the new one. No timeouts given (`None`): those that the entry had, or else 180 s and
-    /// no end of life.
+    /// no end of life. `touch` begins the timeout of an entry that was there anew.
     fn put(
         &self,
         key: Key<'_>,
@@ -160,6 +160,7 @@ pub trait Table {
         mode: Put,
         times: Times,
         now: Duration,
+        touch: bool,
     ) -> (Option<Value>, bool);
 
     /// Adds to a number; what is not there counts as 0, or is left so if `must_exist`.
@@ -194,8 +195,8 @@ pub trait Table {
     /// Deletes a subtable with all that is in it: how many entries there were.
     fn delete_subtable(&self, subtable: &[u8], now: Duration) -> usize;
 
-    /// The keys of a subtable. At most `limit` of them, 0 for all.
-    fn keys(&self, subtable: &[u8], now: Duration, limit: usize) -> Vec<Value>;
+    /// The keys of a subtable. At most `limit` of them, 0 for all. `touch` begins their timeouts anew.
+    fn keys(&self, subtable: &[u8], now: Duration, limit: usize, touch: bool) -> Vec<Value>;
 
     /// How many entries a subtable has.
     fn count(&self, subtable: &[u8], now: Duration) -> usize;

@@ -14,6 +14,8 @@ pub struct Session {
     pub all_disabled: bool,
     /// Scripts that are to run later.
     pub later: Vec<Later>,
+    /// Walks through data groups that are under way: each one's id and the place of its next record.
+    pub walks: Vec<(u64, usize)>,
     next: u64,
 }
 
