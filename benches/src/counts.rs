@@ -3,8 +3,8 @@
 
 use crate::measure::{Cores, Runner};
 use crate::peer::Peer;
-use crate::process::{self, Process};
 use anyhow::{Context, Result, bail};
+use headgate_benches::process::{self, Process};
 use serde::Serialize;
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -8,28 +8,42 @@ use std::process::Command;
 
 /// The folders and programs that are used.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub struct Place {
+    /// The checkout.
+    pub root: PathBuf,
     /// benches/peers
-    pub(crate) peers: PathBuf,
-    pub(crate) cache: PathBuf,
+    pub peers: PathBuf,
+    /// What was fetched or built for measuring.
+    pub cache: PathBuf,
     /// For logs and profiles of this run.
-    pub(crate) scratch: PathBuf,
-    pub(crate) headgate: PathBuf,
+    pub scratch: PathBuf,
+    /// The program under test.
+    pub headgate: PathBuf,
 }
 
 /// What the numbers hold for.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) processor: String,
-    pub(crate) cores: usize,
-    pub(crate) memory: String,
-    pub(crate) kernel: String,
-    pub(crate) commit: String,
-    pub(crate) date: String,
+pub struct Machine {
+    /// Its model, as the kernel calls it.
+    pub processor: String,
+    /// How many the kernel sees.
+    pub cores: usize,
+    /// With its unit.
+    pub memory: String,
+    /// Its release.
+    pub kernel: String,
+    /// Of this checkout.
+    pub commit: String,
+    /// With time and zone.
+    pub date: String,
 }
 
 impl Place {
-    pub(crate) fn find() -> Result<Self> {
+    /// In this checkout, unless `$HEADGATE_CACHE` and `$HEADGATE` name other places.
+    ///
+    /// # Errors
+    /// If the folder for logs cannot be made.
+    pub fn find() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()
             .context("this crate has no workspace")?;
@@ -41,6 +55,7 @@ impl Place {
         fs::create_dir_all(&scratch)
             .with_context(|| format!("cannot make {}", scratch.display()))?;
         Ok(Self {
+            root: root.to_owned(),
             peers: root.join("benches/peers"),
             cache,
             scratch,
@@ -50,7 +65,8 @@ impl Place {
 }
 
 impl Machine {
-    pub(crate) fn this() -> Self {
+    /// This one, now.
+    pub fn this() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let processor = value(&cpuinfo, "model name")

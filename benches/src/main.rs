@@ -2,23 +2,21 @@
 //! runs are interleaved and the medians of processor time per request are what counts. README.md says how to read the report.
 
 mod counts;
-mod machine;
 mod measure;
 mod peer;
 mod plot;
-mod process;
 mod report;
 mod scenario;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use headgate_benches::part::Part;
 use measure::Runner;
 use peer::Peer;
 use scenario::Scenario;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use traffic::http::{Stop, load, origin};
 
 /// Measure Headgate against its peers
 #[derive(Parser)]
@@ -28,15 +26,6 @@ struct Command {
     part: Option<Part>,
     #[command(flatten)]
     options: Options,
-}
-
-/// What the runner starts of itself, pinned to the other core.
-#[derive(clap::Subcommand)]
-enum Part {
-    /// Answer requests
-    Origin(origin::Args),
-    /// Ask
-    Load(load::Args),
 }
 
 /// What to measure, and how long.
@@ -86,8 +75,7 @@ impl Options {
 fn main() -> ExitCode {
     let command = Command::parse();
     let result = match command.part {
-        Some(Part::Origin(args)) => serve(&args),
-        Some(Part::Load(args)) => ask(&args),
+        Some(part) => part.run(),
         None => measure(&command.options),
     };
     match result {
@@ -118,20 +106,6 @@ fn measure(options: &Options) -> Result<()> {
     println!("{text}");
     if options.output != "-" {
         report::write(&report, &text, options.output.as_ref())?;
-    }
-    Ok(())
-}
-
-fn serve(args: &origin::Args) -> Result<()> {
-    Ok(origin::Origin::bind(args)?.run(&Stop::default())?)
-}
-
-fn ask(args: &load::Args) -> Result<()> {
-    let report = load::run(args, &Stop::default())?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        println!("{report}");
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! The measuring itself: peers started, scenarios run round by round, everybody in turn.
 
 use crate::counts::{self, Counts};
-use crate::machine::{Machine, Place};
 use crate::peer::Peer;
-use crate::process::{self, Process};
 use crate::scenario::Scenario;
 use crate::{Options, report};
 use anyhow::{Context, Result, bail};
+use headgate_benches::machine::{Machine, Place};
+use headgate_benches::process::{self, Process};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,14 +1,10 @@
 //! Whom Headgate is measured against, how each is started, and which version it is.
 
-use crate::machine::Place;
-use crate::process::Process;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use headgate_benches::machine::Place;
+use headgate_benches::process::Process;
+use headgate_benches::program;
 use serde::Serialize;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// A proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
@@ -85,20 +81,7 @@ impl Peer {
         let log = place.scratch.join(format!("{}.log", self.name()));
         let environment = [("RUN", under.to_owned())];
         let mut process = Process::start(self.name(), cores, &command, &environment, &log)?;
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !answers(self.port()) {
-            let said = || {
-                let text = std::fs::read_to_string(&log).unwrap_or_default();
-                text.chars().take(2000).collect::<String>()
-            };
-            if let Err(error) = process.check() {
-                bail!("{error}: {}", said());
-            }
-            if Instant::now() > deadline {
-                bail!("{} does not answer: {}", self.name(), said());
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+        program::wait_until_it_answers(&mut process, self.port(), &log).context(self.name())?;
         Ok(process)
     }
 
@@ -115,28 +98,8 @@ impl Peer {
             Self::Pingora => return locked_version(place).unwrap_or_default(),
             Self::Relay => return "this commit".to_owned(),
         };
-        let Ok(output) = Command::new(command[0]).args(&command[1..]).output() else {
-            return String::new();
-        };
-        let text = [output.stdout, output.stderr].concat();
-        find_version(&String::from_utf8_lossy(&text))
+        program::version(&command)
     }
-}
-
-/// The first thing that looks like 1.2 or 1.2.3 in what a program says of itself.
-fn find_version(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || matches!(c, '/' | '-' | ','));
-    let version = |word: &&str| {
-        let parts: Vec<&str> = word.split('.').collect();
-        let is_number =
-            |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        parts.len() > 1 && parts.iter().all(is_number)
-    };
-    words
-        .into_iter()
-        .find(version)
-        .unwrap_or("unknown")
-        .to_owned()
 }
 
 fn locked_version(place: &Place) -> Option<String> {
@@ -145,40 +108,9 @@ fn locked_version(place: &Place) -> Option<String> {
     Some(rest.split('"').next()?.to_owned())
 }
 
-fn answers(port: u16) -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
-        socket
-            .write_all(b"GET /health HTTP/1.1\r\nHost: bench.test\r\nConnection: close\r\n\r\n")?;
-        let mut status = [0; 12];
-        socket.read_exact(&mut status)?;
-        Ok(&status[9..] == b"200")
-    };
-    ask().unwrap_or(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_found_in_what_programs_say() {
-        for (said, version) in [
-            (
-                "HAProxy version 3.2.26-1 2026/10/14 - https://haproxy.org/",
-                "3.2.26",
-            ),
-            ("nginx version: nginx/1.30.6\n", "1.30.6"),
-            (
-                "envoy  version: 9e558/1.40.0/Clean/RELEASE/BoringSSL",
-                "1.40.0",
-            ),
-            ("nothing", "unknown"),
-        ] {
-            assert_eq!(find_version(said), version);
-        }
-    }
 
     #[test]
     fn headgates_configuration_is_understood() {

@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 use traffic::http::watch::Tree;
 
 /// A running process.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     name: String,
 }
 
 impl Process {
     /// Start a program on the given cores, what it says on its output and errors going to `log`.
-    pub(crate) fn start(
+    ///
+    /// # Errors
+    /// If the log cannot be written or the program cannot be started.
+    pub fn start(
         name: &str,
         cores: &str,
         command: &[String],
@@ -41,12 +44,15 @@ impl Process {
     }
 
     /// Its number: taskset and the scripts become the program itself.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Whether it has ended, against expectation.
-    pub(crate) fn check(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If it has.
+    pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("{} ended with {status}", self.name);
         }
@@ -79,11 +85,10 @@ impl Drop for Process {
 }
 
 /// Run a program to its end and give back what it said, unless that takes too long or everything is interrupted.
-pub(crate) fn output(
-    mut command: Command,
-    longest: Duration,
-    interrupted: &AtomicBool,
-) -> Result<String> {
+///
+/// # Errors
+/// If it cannot be started, ends with an error, takes too long or is interrupted; with what it said of its errors.
+pub fn output(mut command: Command, longest: Duration, interrupted: &AtomicBool) -> Result<String> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -5,6 +5,7 @@ use crate::measure::{Measured, Measurements};
 use crate::peer::Peer;
 use crate::plot;
 use anyhow::{Context, Result};
+use headgate_benches::median;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -281,27 +282,5 @@ fn counts(text: &mut String, measurements: &Measurements) {
             "| {traffic} | {} | {calls} | {instructions} |",
             peer.title()
         );
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(vec![]), 0.0);
-        assert_eq!(median(vec![3.0, 1.0, 200.0]), 3.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), 3.0);
     }
 }

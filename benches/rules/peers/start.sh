@@ -18,7 +18,8 @@ fill() { # folder to write to, the same folder as the peer sees it, files
     shift 2
     for file in "$@"; do
         sed -e "s#@DIR@#$seen#g" -e "s#@THREADS@#1#g" -e "s#@ORIGIN@#${ORIGIN:-7001}#g" \
-            -e "s#@OFF@#$port#g" -e "s#@ON@#$((port + 1))#g" "$file" >"$to/${file##*/}"
+            -e "s#@OFF@#$port#g" -e "s#@ON@#$((port + 1))#g" \
+            -e "s#@RULES@#${RULES:-$root/../shared/fixtures/irules}#g" "$file" >"$to/${file##*/}"
     done
 }
 
