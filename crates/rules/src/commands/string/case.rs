@@ -1,0 +1,82 @@
+//! Upper and lower case.
+
+use crate::command::Ctx;
+use crate::commands::ensemble::{index, span};
+use crate::fault::Fault;
+use crate::value::{Chars, Value};
+
+pub(super) fn lower(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    change(ctx, args, |part| part.make_ascii_lowercase())
+}
+
+pub(super) fn upper(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    change(ctx, args, |part| part.make_ascii_uppercase())
+}
+
+pub(super) fn title(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    change(ctx, args, |part| {
+        if let [first, rest @ ..] = part {
+            first.make_ascii_uppercase();
+            rest.make_ascii_lowercase();
+        }
+    })
+}
+
+fn change(ctx: &mut Ctx<'_>, args: &[Value], change: fn(&mut [u8])) -> Result<Value, Fault> {
+    let Value::Text(text) = &args[0] else {
+        if let Value::Int(_) | Value::Empty = args[0] {
+            return Ok(args[0].clone());
+        }
+        let text = Value::new(&args[0].bytes());
+        return match text {
+            Value::Empty => Ok(text),
+            _ => change_text(ctx, &text.bytes(), &args[1..], change),
+        };
+    };
+    change_text(ctx, text.chars(), &args[1..], change)
+}
+
+fn change_text(
+    ctx: &mut Ctx<'_>,
+    text: &[u8],
+    part: &[Value],
+    change: fn(&mut [u8]),
+) -> Result<Value, Fault> {
+    let mut range = 0..text.len();
+    if let Some(first) = part.first() {
+        let end = text.len() as i64 - 1;
+        let first = index(first, end)?.max(0);
+        let last = part.get(1).map_or(Ok(first), |last| index(last, end))?;
+        range = span(first, last, text.len());
+    }
+    ctx.charge(text.len())?;
+    let mut chars = Chars::from_slice(text);
+    change(&mut chars[range]);
+    Ok(Value::from_chars(chars))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::testing::check;
+
+    #[test]
+    fn case_changes_for_all_or_a_part() {
+        check(&[
+            ("string tolower AbC", "abc"),
+            ("string toupper AbC", "ABC"),
+            ("string totitle aBC", "Abc"),
+            ("string toupper abcdef 1", "aBcdef"),
+            ("string toupper abcdef 1 3", "aBCDef"),
+            ("string toupper abcdef end-1 end", "abcdEF"),
+            ("string toupper abcdef 3 1", "abcdef"),
+            ("string toupper abcdef -3 -1", "abcdef"),
+            ("string totitle abcDEF 2 4", "abCdeF"),
+            ("string tolower {}", ""),
+            ("string toupper 12", "12"),
+            (
+                "string toupper abc x",
+                "!bad index \"x\": must be integer or end?-integer?",
+            ),
+        ]);
+    }
+}
