@@ -17,6 +17,7 @@ mod ring;
 mod schedule;
 mod settings;
 mod slot;
+pub mod store;
 mod view;
 
 pub use hash::{hash_addr, hash_bytes};
