@@ -1,13 +1,14 @@
 # What there is to do here. `make run` and `make test` work on a Debian machine that has Rust, make, git and a C compiler;
 # they install what else is missing.
 
-.PHONY: help run build test lint fuzz bench clean
+.PHONY: help run build test lint fuzz bench bench-rules clean
 
 help:
 	@echo 'make run     build Headgate and run it on examples/quickstart.yaml'
 	@echo 'make test    run all tests'
 	@echo 'make lint    check form, lints and documentation'
 	@echo 'make bench   measure against other proxies (about 25 minutes; benches/README.md)'
+	@echo 'make bench-rules  measure the rules engine (about 20 minutes)'
 	@echo 'make fuzz    fuzz each parser for a minute (needs a nightly compiler and cargo-fuzz)'
 
 run: build
@@ -32,6 +33,10 @@ lint:
 
 bench: build
 	cargo run --release --package headgate-benches
+
+bench-rules: build
+	@.ci/need tclsh8.6=tcl8.6
+	cargo run --release --package headgate-benches --bin bench-rules
 
 fuzz:
 	cd fuzz && for target in targets/*.rs; do \

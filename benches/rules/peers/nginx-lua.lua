@@ -3,7 +3,6 @@
 local ffi = require "ffi"
 local base64 = ngx.encode_base64
 local find, sub = string.find, string.sub
-local set_header = ngx.req.set_header
 
 ffi.cdef [[
     const void *EVP_sha256(void);
@@ -36,11 +35,12 @@ end
 
 local rule = {}
 
+-- The Cookie field as it is to go on.
 function rule.verify()
     local var = ngx.var
     local session = var[SESSION_VARIABLE]
     if not session then
-        return
+        return var.http_cookie
     end
     local offered = var[TOKEN_VARIABLE]
     local message = session .. ":" .. var.remote_addr
@@ -52,9 +52,9 @@ function rule.verify()
         end
     end
     if token ~= offered or not token then
-        local cookie = ngx.re.gsub(var.http_cookie, [[(^|; ?)ASP\.NET_SessionId=[^;]*(; ?)?]], "$1", "jo")
-        set_header("Cookie", cookie)
+        return (ngx.re.gsub(var.http_cookie, [[(^|; ?)ASP\.NET_SessionId=[^;]*(; ?)?]], "$1", "jo"))
     end
+    return var.http_cookie
 end
 
 local function session_of(field)
