@@ -303,11 +303,7 @@ impl<'a> Lexer<'a> {
         let negated = self.eat(b'^');
         let mut set = ByteSet::EMPTY;
         let mut first = true;
-        loop {
-            let item = match self.item(first)? {
-                Some(item) => item,
-                None => break,
-            };
+        while let Some(item) = self.item(first)? {
             first = false;
             let range = self.peek() == Some(b'-') && self.source.get(self.at + 1) != Some(&b']');
             match item {

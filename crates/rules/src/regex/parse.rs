@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use super::hir::{Assert, Hir};
+use super::hir::{Assert, Hir, Kind};
 use super::lex::{Lexer, Token};
 use super::set::ByteSet;
 use super::{Flags, Info, RegexError};
@@ -18,6 +18,7 @@ pub(super) struct Parsed {
     pub(super) root: PartId,
     pub(super) looks: Vec<Lookahead>,
     pub(super) groups: usize,
+    pub(super) nocase: bool,
     pub(super) info: Info,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Parser<'a> {
         if parser.parts[root as usize].traits.shorter() {
             info.note(Info::SHORTEST);
         }
-        Ok(Parsed { parts: parser.parts, root, looks: parser.looks, groups: parser.groups.len() - 1, info })
+        Ok(Parsed { parts: parser.parts, root, nocase: parser.lexer.flags.nocase, looks: parser.looks, groups: parser.groups.len() - 1, info })
     }
 
     /// Branches up to the closing parenthesis or the end.
@@ -262,7 +263,8 @@ impl<'a> Parser<'a> {
                 if self.token == Token::Close {
                     self.lexer.info.note(Info::UNSPECIFIED);
                 }
-                let inside = self.nested(capturing)?;
+                // only the outermost parentheses in a lookahead do not count
+                let inside = self.nested(true)?;
                 let (hir, traits) = (self.hir(inside), self.parts[inside as usize].traits);
                 if number == 0 {
                     return Ok(Atom::Plain(hir, Some(inside)));
@@ -341,8 +343,9 @@ impl<'a> Parser<'a> {
         let traits = self.parts[left as usize].traits.then(self.parts[right as usize].traits);
         let (before, after) = (self.hir(left), self.hir(right));
         // an empty piece can be left out, whatever it would prefer
-        for (empty, other) in [(&before, right), (&after, left)] {
-            if matches!(empty.kind, super::hir::Kind::Empty) {
+        for (empty, other) in [(left, right), (right, left)] {
+            let empty = &self.parts[empty as usize];
+            if matches!((&empty.op, &empty.hir.kind), (Op::Plain, Kind::Empty)) {
                 self.parts[other as usize].traits = traits;
                 return Ok(other);
             }
