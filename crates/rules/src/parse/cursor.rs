@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn commands(&mut self, open: Option<usize>) -> Result<Script, SyntaxError> {
         let mut commands: Vec<Command> = Vec::new();
         loop {
-            let same_line = self.between_commands();
+            let semicolon = self.between_commands();
             match self.peek() {
                 None => {
                     return match open {
@@ -83,13 +83,18 @@ impl<'a> Cursor<'a> {
                 }
                 Some(_) => {}
             }
-            let command = self.command(open.is_some())?;
             match commands.last_mut() {
-                Some(before) if !same_line && continues(before, &command) => {
-                    before.end = command.end;
-                    before.words.extend(command.words);
+                Some(before) if !semicolon && awaits_else(&before.words) => {
+                    let tight = self.tight_keyword();
+                    let command = self.command(open.is_some(), tight)?;
+                    if is_bare(&command.words[0], &KEYWORDS) {
+                        before.end = command.end;
+                        before.words.extend(command.words);
+                    } else {
+                        commands.push(command);
+                    }
                 }
-                _ => commands.push(command),
+                _ => commands.push(self.command(open.is_some(), None)?),
             }
         }
     }
@@ -144,12 +149,25 @@ impl<'a> Cursor<'a> {
         continuation(&self.text[self.at..]).map(|length| self.at + length)
     }
 
-    /// One command, up to what ends it.
-    pub(super) fn command(&mut self, nested: bool) -> Result<Command, SyntaxError> {
-        let at = self.at;
+    /// One command, up to what ends it. Its first word may have been read already.
+    pub(super) fn command(
+        &mut self,
+        nested: bool,
+        first: Option<Word>,
+    ) -> Result<Command, SyntaxError> {
+        let at = first.as_ref().map_or(offset(self.at), |word| word.at);
         let mut words = Vec::with_capacity(4);
+        words.extend(first);
         loop {
-            words.push(self.word(nested)?);
+            let tight = if awaits_else(&words) {
+                self.tight_keyword()
+            } else {
+                None
+            };
+            words.push(match tight {
+                Some(keyword) => keyword,
+                None => self.word(nested)?,
+            });
             let end = self.at;
             self.blanks();
             let ended = match self.peek() {
@@ -159,10 +177,31 @@ impl<'a> Cursor<'a> {
             if ended {
                 return Ok(Command {
                     words,
-                    at: offset(at),
+                    at,
                     end: offset(end),
                 });
             }
+        }
+    }
+
+    /// A keyword of `if` right before a brace, which is no part of it: BIG-IP takes `}else{`.
+    fn tight_keyword(&mut self) -> Option<Word> {
+        let rest = &self.text[self.at..];
+        let found = KEYWORDS
+            .iter()
+            .find(|keyword| rest.starts_with(keyword) && rest.get(keyword.len()) == Some(&b'{'))?;
+        Some(self.bare(found.len()))
+    }
+
+    /// The next `length` bytes as a word.
+    pub(super) fn bare(&mut self, length: usize) -> Word {
+        let at = self.at;
+        self.at += length;
+        Word {
+            parts: vec![Part::Text(self.text[at..self.at].to_vec())],
+            at: offset(at),
+            kind: WordKind::Bare,
+            inner: None,
         }
     }
 
@@ -463,15 +502,16 @@ fn continuation(text: &[u8]) -> Option<usize> {
     Some(1 + end + blanks.count())
 }
 
-/// Whether a command is the rest of the `if` before it: BIG-IP lets `else` begin a line.
-fn continues(before: &Command, command: &Command) -> bool {
-    let bare = |word: &Word, names: &[&[u8]]| {
-        word.kind == WordKind::Bare && word.literal().is_some_and(|name| names.contains(&name))
-    };
-    let last = before.words.last();
-    bare(&command.words[0], &[b"else", b"elseif", b"then"])
-        && bare(&before.words[0], &[b"if"])
-        && last.is_some_and(|word| word.kind == WordKind::Braced)
+/// What may follow the body in an `if`, or its condition.
+const KEYWORDS: [&[u8]; 3] = [b"else", b"elseif", b"then"];
+
+/// Whether these words are an `if` that may go on, on the next line as well: BIG-IP lets `else` begin a line.
+fn awaits_else(words: &[Word]) -> bool {
+    matches!(words, [first, .., last] if last.kind == WordKind::Braced && is_bare(first, &[b"if"]))
+}
+
+fn is_bare(word: &Word, names: &[&[u8]]) -> bool {
+    word.kind == WordKind::Bare && word.literal().is_some_and(|name| names.contains(&name))
 }
 
 /// The length of an end of line that stands at the start.

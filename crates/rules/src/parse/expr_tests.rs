@@ -254,7 +254,10 @@ fn what_is_no_expression_is_told_as_tcl_does() {
     }
     let hint = |source: &str| parse(source).unwrap_err().hint.unwrap_or_default();
     assert_eq!(hint("$a startswith 1"), "startswith is no operator");
-    assert_eq!(hint("$a in 1"), "in is no operator: it is younger than this Tcl");
+    assert_eq!(
+        hint("$a in 1"),
+        "in is no operator: it is younger than this Tcl"
+    );
     assert_eq!(hint("$a = 1"), "numbers compare by ==, texts by eq");
     let long = format!("foo{}", " ".repeat(80));
     let shown = format!("\"foo{}...\":", " ".repeat(57));

@@ -85,7 +85,20 @@ pub fn rule(source: &[u8]) -> Result<RuleAst, Vec<SyntaxError>> {
             break;
         }
         let start = cursor.at;
-        match cursor.command(false) {
+        let command = match tight_event(&source[start..]) {
+            None => cursor.command(false, None),
+            Some((blanks, event)) => {
+                let when = cursor.bare(b"when".len());
+                cursor.at += blanks;
+                let event = cursor.bare(event);
+                cursor.command(false, None).map(|mut command| {
+                    command.words.splice(0..0, [when, event]);
+                    command.at = offset(start);
+                    command
+                })
+            }
+        };
+        match command {
             Ok(command) => reader.top(&command),
             Err(error) => {
                 let from = (error.at as usize).max(start);
@@ -144,9 +157,6 @@ impl Reader<'_> {
             return Err(wrong(&command.words[0], "when has no event"));
         };
         let name = match event.literal() {
-            Some(name) if event.kind == WordKind::Bare && name.ends_with(b"{") => {
-                return Err(wrong(event, "a blank is missing before the brace"));
-            }
             Some(name) if event.kind == WordKind::Bare => String::from_utf8_lossy(name),
             _ => return Err(wrong(event, "an event's name cannot be computed")),
         };
@@ -271,6 +281,19 @@ fn parameters(name: &[u8], list: &[u8]) -> Result<Vec<Param>, String> {
         }
     }
     Ok(params)
+}
+
+/// For an event right before the brace of its body, as many a rule has it: the number of blanks after `when`, and the
+/// length of the event's name.
+fn tight_event(text: &[u8]) -> Option<(usize, usize)> {
+    let rest = text.strip_prefix(b"when")?;
+    let length = |text: &[u8], is: fn(&u8) -> bool| text.iter().take_while(|byte| is(byte)).count();
+    let blanks = length(rest, |byte| matches!(byte, b' ' | b'\t'));
+    let rest = &rest[blanks..];
+    let name = length(rest, |byte| {
+        byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_'
+    });
+    (blanks > 0 && name > 0 && rest.get(name) == Some(&b'{')).then_some((blanks, name))
 }
 
 fn stray(command: &Command, name: Option<&[u8]>) -> SyntaxError {

@@ -16,7 +16,7 @@ fn problems(source: &str) -> Vec<(u32, String)> {
 fn handlers_have_events_options_and_bodies() {
     let rule = read(
         "# what it does\n\nwhen CLIENT_ACCEPTED {\n  set a 1\n}\nwhen HTTP_REQUEST priority 5 timing on {b}\n\
-         when HTTP_REQUEST timing off priority 7 {c;d}",
+         when HTTP_REQUEST timing off priority 7 {c;d}\nwhen CLIENT_CLOSED{e}",
     );
     let shown: Vec<_> = rule
         .handlers
@@ -29,6 +29,7 @@ fn handlers_have_events_options_and_bodies() {
             ("CLIENT_ACCEPTED", None, None, "<set> <a> <1>".to_string()),
             ("HTTP_REQUEST", Some(5), Some(true), "<b>".to_string()),
             ("HTTP_REQUEST", Some(7), Some(false), "<c>; <d>".to_string()),
+            ("CLIENT_CLOSED", None, None, "<e>".to_string()),
         ]
     );
 }
@@ -126,7 +127,7 @@ fn what_does_not_belong_at_the_top_is_an_error() {
         ("when A", 5, "when has no body"),
         ("when {A} {}", 5, "an event's name cannot be computed"),
         ("when $a {}", 5, "an event's name cannot be computed"),
-        ("when A{\n}", 5, "a blank is missing before the brace"),
+        ("when A{b", 6, "missing close-brace"),
         ("when A b", 7, "the body of when must be in braces"),
         ("when A \"b\"", 7, "the body of when must be in braces"),
         ("when A b {}", 7, "only priority and timing go with when"),

@@ -141,7 +141,15 @@ fn braces_keep_everything_as_it_is() {
 fn a_word_may_begin_right_after_a_brace() {
     table(&[
         ("if {a}{b}", "<if> =<a> =<b>"),
-        ("if {a} {b}else{c}", "<if> =<a> =<b> <else{c}>"),
+        ("if {a} {b}else{c}", "<if> =<a> =<b> <else> =<c>"),
+        ("if {a} then{b}", "<if> =<a> <then> =<b>"),
+        (
+            "if {a} {b} elseif{c} {d}",
+            "<if> =<a> =<b> <elseif> =<c> =<d>",
+        ),
+        ("if {a} {b}\nelse{c}", "<if> =<a> =<b> <else> =<c>"),
+        ("if {a} {b};else{c}", "<if> =<a> =<b>; <else{c}>"),
+        ("a {b} else{c}", "<a> =<b> <else{c}>"),
         ("if {a} {b}else {c}", "<if> =<a> =<b> <else> =<c>"),
         ("a {b}\"c\"", "<a> =<b> '<c>"),
         ("a {b}$c", "<a> =<b> $c"),
