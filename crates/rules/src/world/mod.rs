@@ -1,6 +1,38 @@
 //! F5's commands: HTTP, TCP, balancing, tables, cryptography and the rest of the world of a rule.
 
+mod http;
+mod ip;
+mod log;
+pub mod missing;
+mod payload;
+mod stream;
+mod strings;
+mod tcp;
+mod udp;
+mod uri;
+
+
 use crate::command::Command;
 
+pub(crate) use missing::missing;
+
 /// The tables of all of them.
-pub(crate) const TABLES: &[&[Command]] = &[];
+pub(crate) const TABLES: &[&[Command]] = &[
+    http::answer::COMMANDS,
+    http::body::COMMANDS,
+    http::cookie::COMMANDS,
+    http::header::COMMANDS,
+    http::line::COMMANDS,
+    ip::COMMANDS,
+    log::COMMANDS,
+    stream::COMMANDS,
+    strings::COMMANDS,
+    tcp::COMMANDS,
+    udp::COMMANDS,
+    uri::COMMANDS,
+];
+
+/// Why a command or event that BIG-IP has is not here; nothing if it has none of that name.
+pub(crate) fn missing(_name: &str) -> Option<&'static str> {
+    None
+}
