@@ -51,6 +51,10 @@ pub struct Ctx<'a> {
     pub(crate) scopes: &'a mut Scopes,
     pub(crate) statics: &'a mut Statics,
     pub(crate) meter: &'a mut Meter,
+    /// What all of a virtual's rules share.
+    pub(crate) program: &'a crate::engine::Core,
+    /// How many commands that call others back are under way.
+    pub(crate) nested: u32,
 }
 
 /// What an event may still use up.

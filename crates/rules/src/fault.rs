@@ -225,6 +225,13 @@ impl Error {
     }
 }
 
+impl fmt::Display for TraceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TraceLine { rule, within, line, command } = self;
+        write!(f, "    {rule}, {within}, line {line}: {command}")
+    }
+}
+
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

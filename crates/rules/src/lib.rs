@@ -7,15 +7,26 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod check;
+mod code;
 pub mod command;
 pub mod commands;
+mod compile;
 pub mod data_group;
+mod engine;
 pub mod event;
 pub mod fault;
 pub mod flow;
 pub mod host;
 pub mod message;
 pub mod parse;
+mod map;
+mod profile;
+pub mod regex;
 pub mod value;
 pub mod vm;
 pub mod world;
+
+pub use check::{Diagnostic, Severity, check};
+pub use engine::{Connection, Engine, Failure, Limits, Program, RuleSource, Step};
+pub use profile::ProfileRow;

@@ -22,6 +22,7 @@ pub(crate) struct Bench {
     scopes: Scopes,
     statics: Statics,
     meter: Meter,
+    core: crate::engine::Core,
     rule: Rc<str>,
 }
 
@@ -51,6 +52,7 @@ impl Bench {
                 steps: 1 << 40,
                 bytes: 1 << 40,
             },
+            core: crate::engine::Core::default(),
             rule: "test".into(),
         }
     }
@@ -70,6 +72,8 @@ impl Bench {
             scopes: &mut self.scopes,
             statics: &mut self.statics,
             meter: &mut self.meter,
+            program: &self.core,
+            nested: 0,
         }
     }
 

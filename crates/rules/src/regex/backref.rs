@@ -11,7 +11,9 @@ pub(super) fn locate(dissector: &mut Dissector<'_>) -> Option<(usize, usize)> {
     let input = dissector.input;
     let mut found = None;
     engine.candidates(input, |from| {
-        found = dissector.match_from(engine.root, from).map(|end| (from, end));
+        found = dissector
+            .match_from(engine.root, from)
+            .map(|end| (from, end));
         found.is_some()
     });
     found
@@ -47,7 +49,9 @@ impl Dissector<'_> {
         match tried {
             None if shorter => dfa.shortest(self.input, from, least, limit),
             None => dfa.longest(self.input, from, limit),
-            Some(tried) if shorter && tried < limit => dfa.shortest(self.input, from, tried + 1, limit),
+            Some(tried) if shorter && tried < limit => {
+                dfa.shortest(self.input, from, tried + 1, limit)
+            }
             Some(tried) if !shorter && tried > from => dfa.longest(self.input, from, tried - 1),
             Some(_) => None,
         }
@@ -74,9 +78,9 @@ impl Dissector<'_> {
                 }
                 matched
             }
-            Op::Alt(branches) => {
-                branches.iter().any(|&branch| self.covers(branch, begin, end) && self.divide(branch, begin, end))
-            }
+            Op::Alt(branches) => branches
+                .iter()
+                .any(|&branch| self.covers(branch, begin, end) && self.divide(branch, begin, end)),
             Op::Cat(left, right) => {
                 let mut tried = None;
                 while let Some(middle) = self.next_end(*left, begin, begin, end, tried) {
@@ -91,23 +95,38 @@ impl Dissector<'_> {
                 }
                 false
             }
-            Op::Repeat { sub, min, max } => self.divide_rounds(*sub, *min as usize, *max, begin, end),
+            Op::Repeat { sub, min, max } => {
+                self.divide_rounds(*sub, *min as usize, *max, begin, end)
+            }
             Op::BackReference { group, min, max } => self.same(*group, *min, *max, begin, end),
         }
     }
 
-    fn divide_rounds(&mut self, sub: PartId, min: usize, max: Option<u32>, begin: usize, end: usize) -> bool {
+    fn divide_rounds(
+        &mut self,
+        sub: PartId,
+        min: usize,
+        max: Option<u32>,
+        begin: usize,
+        end: usize,
+    ) -> bool {
         if min == 0 && begin == end {
             return true;
         }
         let min = min.max(1);
         // rounds are not empty, unless it takes empty ones to come to the least number
-        let most = max.map_or(end - begin, |max| (max as usize).min(end - begin)).max(min);
+        let most = max
+            .map_or(end - begin, |max| (max as usize).min(end - begin))
+            .max(min);
         let empty_allowed = |count: usize, at: usize| count < min && min - count >= end - at;
         let mut ends: Vec<(usize, Option<usize>)> = vec![(begin, None)];
         while let Some(&(from, tried)) = ends.last() {
             let count = ends.len();
-            let least = if empty_allowed(count, from) { from } else { from + 1 };
+            let least = if empty_allowed(count, from) {
+                from
+            } else {
+                from + 1
+            };
             let next = if from + usize::from(least > from) > end {
                 None
             } else {
@@ -141,7 +160,9 @@ impl Dissector<'_> {
 
     /// Whether these bytes are what the group captured, between `min` and `max` times.
     fn same(&self, group: u32, min: u32, max: Option<u32>, begin: usize, end: usize) -> bool {
-        let Some((from, to)) = self.slots[group as usize] else { return false };
+        let Some((from, to)) = self.slots[group as usize] else {
+            return false;
+        };
         let text = self.input.text;
         let (captured, here) = (&text[from as usize..to as usize], &text[begin..end]);
         if captured.is_empty() {
@@ -156,7 +177,11 @@ impl Dissector<'_> {
             && times >= min as usize
             && max.is_none_or(|max| times <= max as usize)
             && here.chunks(captured.len()).all(|chunk| {
-                if self.engine.nocase { chunk.eq_ignore_ascii_case(captured) } else { chunk == captured }
+                if self.engine.nocase {
+                    chunk.eq_ignore_ascii_case(captured)
+                } else {
+                    chunk == captured
+                }
             })
     }
 

@@ -45,7 +45,11 @@ impl Input<'_> {
 
     #[inline]
     fn symbol_before(&self, at: usize) -> usize {
-        let symbol = if at == 0 { self.start_edge() } else { self.symbols.of(self.text[at - 1]) };
+        let symbol = if at == 0 {
+            self.start_edge()
+        } else {
+            self.symbols.of(self.text[at - 1])
+        };
         self.with_looks(symbol, at)
     }
 
@@ -104,10 +108,15 @@ const UNKNOWN: u32 = 1 << 28;
 const OFFSET: u32 = UNKNOWN - 1;
 
 /// Table entries, and instructions in states, that an automaton keeps before it starts afresh.
-const MOST_ENTRIES: usize = 1 << 17;
+const MOST_ENTRIES: usize = 1 << 15;
 
 impl Dfa {
-    pub(super) fn new(hir: &Hir, symbols: &Symbols, direction: Direction, unanchored: bool) -> Self {
+    pub(super) fn new(
+        hir: &Hir,
+        symbols: &Symbols,
+        direction: Direction,
+        unanchored: bool,
+    ) -> Self {
         let program = Program::new(hir, direction);
         let size = program.insts.len();
         Self {
@@ -131,7 +140,11 @@ impl Dfa {
     /// The state before `at` is read, for a match that begins there.
     #[inline]
     pub(super) fn start(&mut self, input: &Input<'_>, at: usize) -> u32 {
-        let behind = if self.looks { input.behind(at, self.direction) } else { Neighbour::Other };
+        let behind = if self.looks {
+            input.behind(at, self.direction)
+        } else {
+            Neighbour::Other
+        };
         match self.starts[behind as usize] {
             Some(state) => state,
             None => self.make_start(behind),
@@ -146,11 +159,20 @@ impl Dfa {
             Direction::Backward => input.symbol_before(at),
         };
         let step = self.table[state as usize + symbol];
-        if step & UNKNOWN == 0 { step } else { self.make(input, state, symbol) }
+        if step & UNKNOWN == 0 {
+            step
+        } else {
+            self.make(input, state, symbol)
+        }
     }
 
     /// The longest match from `from` that ends at or before `limit`.
-    pub(super) fn longest(&mut self, input: &Input<'_>, from: usize, limit: usize) -> Option<usize> {
+    pub(super) fn longest(
+        &mut self,
+        input: &Input<'_>,
+        from: usize,
+        limit: usize,
+    ) -> Option<usize> {
         let mut last = None;
         self.each(input, from, limit, |at| {
             last = Some(at);
@@ -160,7 +182,13 @@ impl Dfa {
     }
 
     /// The shortest match from `from` that ends between `least` and `limit`.
-    pub(super) fn shortest(&mut self, input: &Input<'_>, from: usize, least: usize, limit: usize) -> Option<usize> {
+    pub(super) fn shortest(
+        &mut self,
+        input: &Input<'_>,
+        from: usize,
+        least: usize,
+        limit: usize,
+    ) -> Option<usize> {
         let mut found = None;
         self.each(input, from, limit, |at| {
             if at >= least {
@@ -187,8 +215,10 @@ impl Dfa {
         let mut state = self.start(input, from);
         let mut at = from;
         loop {
+            (state, at) = self.glide(input, state, at, limit);
             let step = self.step(input, state, at);
-            if step & (MATCH | DEAD) != 0 && ((step & MATCH != 0 && !found(at)) || step & DEAD != 0) {
+            if step & (MATCH | DEAD) != 0 && ((step & MATCH != 0 && !found(at)) || step & DEAD != 0)
+            {
                 break;
             }
             if at == limit {
@@ -217,6 +247,7 @@ impl Dfa {
         let mut idle = at;
         let mut state = self.start(input, at);
         let found = loop {
+            (state, at) = self.glide(input, state, at, input.text.len());
             let step = self.step(input, state, at);
             if step & (MATCH | DEAD | START) != 0 {
                 if step & MATCH != 0 {
@@ -250,10 +281,56 @@ impl Dfa {
         found
     }
 
+    /// Takes the steps from `at` on towards `limit` that need no attention.
+    #[inline]
+    fn glide(
+        &self,
+        input: &Input<'_>,
+        mut state: u32,
+        mut at: usize,
+        limit: usize,
+    ) -> (u32, usize) {
+        if !input.looks.is_empty() {
+            return (state, at);
+        }
+        let mut plain = |byte: u8| {
+            let step = self.table[state as usize + input.symbols.of(byte)];
+            let plain = step & !OFFSET == 0;
+            if plain {
+                state = step;
+            }
+            plain
+        };
+        match self.direction {
+            Direction::Forward => {
+                let run = &input.text[at..limit];
+                at += run
+                    .iter()
+                    .position(|&byte| !plain(byte))
+                    .unwrap_or(run.len());
+            }
+            Direction::Backward => {
+                let run = &input.text[limit..at];
+                at = limit
+                    + run
+                        .iter()
+                        .rposition(|&byte| !plain(byte))
+                        .map_or(0, |last| last + 1);
+            }
+        }
+        (state, at)
+    }
+
     #[cold]
     fn make_start(&mut self, behind: Neighbour) -> u32 {
         self.next.clear();
-        closure(&self.program, self.program.start, &mut self.next, &mut self.stack, |_| false);
+        closure(
+            &self.program,
+            self.program.start,
+            &mut self.next,
+            &mut self.stack,
+            |_| false,
+        );
         let state = self.intern(behind) & OFFSET;
         self.starts[behind as usize] = Some(state);
         state
@@ -265,7 +342,10 @@ impl Dfa {
             return DEAD;
         }
         let state = self.states[from as usize / self.stride].clone();
-        let (looks, plain) = (symbol / input.symbols.count(), symbol % input.symbols.count());
+        let (looks, plain) = (
+            symbol / input.symbols.count(),
+            symbol % input.symbols.count(),
+        );
         let ahead = input.symbols.neighbour(plain);
         let (left, right) = match self.direction {
             Direction::Forward => (state.behind, ahead),
@@ -274,20 +354,35 @@ impl Dfa {
         // what holds at this position opens more of the program
         self.set.clear();
         for &inst in &state.insts {
-            closure(&self.program, inst, &mut self.set, &mut self.stack, |inst| match inst {
-                Inst::Assert(assert, _) => assert.holds(left, right),
-                Inst::Look(number, _) => looks >> number & 1 != 0,
-                _ => false,
-            });
+            closure(
+                &self.program,
+                inst,
+                &mut self.set,
+                &mut self.stack,
+                |inst| match inst {
+                    Inst::Assert(assert, _) => assert.holds(left, right),
+                    Inst::Look(number, _) => looks >> number & 1 != 0,
+                    _ => false,
+                },
+            );
         }
         self.next.clear();
         let mut matched = 0;
         let sample = input.symbols.samples.get(plain).copied();
         for index in 0..self.set.members.len() {
-            match (&self.program.insts[self.set.members[index] as usize], sample) {
+            match (
+                &self.program.insts[self.set.members[index] as usize],
+                sample,
+            ) {
                 (Inst::Match, _) => matched = MATCH,
                 (Inst::Set(set, next), Some(byte)) if set.contains(byte) => {
-                    closure(&self.program, *next, &mut self.next, &mut self.stack, |_| false);
+                    closure(
+                        &self.program,
+                        *next,
+                        &mut self.next,
+                        &mut self.stack,
+                        |_| false,
+                    );
                 }
                 _ => {}
             }
@@ -297,13 +392,20 @@ impl Dfa {
             if self.next.members.is_empty() {
                 idle = START;
             }
-            closure(&self.program, self.program.start, &mut self.next, &mut self.stack, |_| false);
+            closure(
+                &self.program,
+                self.program.start,
+                &mut self.next,
+                &mut self.stack,
+                |_| false,
+            );
         }
         input.spend(4 + (self.set.members.len() + self.next.members.len()) as u64);
         let step = if self.next.members.is_empty() {
             DEAD
         } else {
-            let full = self.table.len() + self.stride > MOST_ENTRIES.max(2 * self.stride) || self.held > MOST_ENTRIES;
+            let full = self.table.len() + self.stride > MOST_ENTRIES.max(2 * self.stride)
+                || self.held > MOST_ENTRIES;
             if full {
                 self.forget();
             }
@@ -324,8 +426,13 @@ impl Dfa {
         let kept = |&inst: &u32| !matches!(insts[inst as usize], Inst::Split(_));
         let mut members: Vec<u32> = self.next.members.iter().copied().filter(kept).collect();
         members.sort_unstable();
-        let looks = members.iter().any(|&inst| matches!(insts[inst as usize], Inst::Assert(..) | Inst::Look(..)));
-        let state = State { insts: members.into(), behind: if looks { behind } else { Neighbour::Other } };
+        let looks = members
+            .iter()
+            .any(|&inst| matches!(insts[inst as usize], Inst::Assert(..) | Inst::Look(..)));
+        let state = State {
+            insts: members.into(),
+            behind: if looks { behind } else { Neighbour::Other },
+        };
         if let Some(&id) = self.ids.get(&state) {
             return id;
         }
@@ -347,7 +454,13 @@ impl Dfa {
 }
 
 /// Adds `inst` and what it leads to without reading anything; beyond a look at the neighbours only where `open` says.
-fn closure(program: &Program, inst: u32, set: &mut SparseSet, stack: &mut Vec<u32>, open: impl Fn(&Inst) -> bool) {
+fn closure(
+    program: &Program,
+    inst: u32,
+    set: &mut SparseSet,
+    stack: &mut Vec<u32>,
+    open: impl Fn(&Inst) -> bool,
+) {
     stack.push(inst);
     while let Some(inst) = stack.pop() {
         if !set.insert(inst) {
@@ -369,7 +482,10 @@ struct SparseSet {
 
 impl SparseSet {
     fn new(size: usize) -> Self {
-        Self { members: Vec::new(), places: vec![0; size] }
+        Self {
+            members: Vec::new(),
+            places: vec![0; size],
+        }
     }
 
     fn clear(&mut self) {

@@ -33,11 +33,18 @@ impl Dissector<'_> {
                     part = *sub;
                 }
                 Op::Alt(branches) => {
-                    let Some(branch) = branches.iter().find(|&&branch| self.covers(branch, begin, end)) else { return };
+                    let Some(branch) = branches
+                        .iter()
+                        .find(|&&branch| self.covers(branch, begin, end))
+                    else {
+                        return;
+                    };
                     part = *branch;
                 }
                 Op::Cat(left, right) => {
-                    let Some(middle) = self.middle(*left, *right, begin, end) else { return };
+                    let Some(middle) = self.middle(*left, *right, begin, end) else {
+                        return;
+                    };
                     if engine.parts[*right as usize].traits.captures() {
                         self.dissect(*left, begin, middle);
                         (part, begin) = (*right, middle);
@@ -49,7 +56,9 @@ impl Dissector<'_> {
                     if begin == end {
                         return;
                     }
-                    let Some(last) = self.last_round(*sub, *max, begin, end) else { return };
+                    let Some(last) = self.last_round(*sub, *max, begin, end) else {
+                        return;
+                    };
                     (part, begin) = (*sub, last);
                 }
             }
@@ -62,13 +71,19 @@ impl Dissector<'_> {
         let length = end - begin;
         length >= hir.min as usize
             && hir.max.is_none_or(|max| length <= max as usize)
-            && self.cache.part(self.engine, part, Direction::Forward).exactly(self.input, begin, end)
+            && self
+                .cache
+                .part(self.engine, part, Direction::Forward)
+                .exactly(self.input, begin, end)
     }
 
     /// Where `left` ends and `right` begins.
     fn middle(&mut self, left: PartId, right: PartId, begin: usize, end: usize) -> Option<usize> {
         let engine = self.engine;
-        let (before, after) = (&*engine.parts[left as usize].hir, &*engine.parts[right as usize].hir);
+        let (before, after) = (
+            &*engine.parts[left as usize].hir,
+            &*engine.parts[right as usize].hir,
+        );
         if let Some(width) = before.width() {
             return Some(begin + width as usize);
         }
@@ -82,11 +97,16 @@ impl Dissector<'_> {
         }
         if before.min > 0 && after.alphabet.is_disjoint(&before.last) {
             let to = end - after.min as usize;
-            let last = text[begin..to].iter().rposition(|&byte| before.last.contains(byte));
+            let last = text[begin..to]
+                .iter()
+                .rposition(|&byte| before.last.contains(byte));
             return last.map(|last| begin + last + 1);
         }
         let shorter = engine.parts[left as usize].traits.shorter();
-        let (least, most) = (begin + before.min as usize, end.checked_sub(after.min as usize)?);
+        let (least, most) = (
+            begin + before.min as usize,
+            end.checked_sub(after.min as usize)?,
+        );
         let Cache { marks, .. } = self.cache;
         let mut marks = std::mem::take(marks);
         let free = takes_anything(before);
@@ -113,7 +133,13 @@ impl Dissector<'_> {
 
     /// Where the last of the rounds that cover these bytes begins: each takes what it prefers and leaves room for the
     /// rest to be covered too.
-    fn last_round(&mut self, sub: PartId, max: Option<u32>, begin: usize, end: usize) -> Option<usize> {
+    fn last_round(
+        &mut self,
+        sub: PartId,
+        max: Option<u32>,
+        begin: usize,
+        end: usize,
+    ) -> Option<usize> {
         let part = &self.engine.parts[sub as usize];
         if max == Some(1) {
             return Some(begin);
@@ -167,6 +193,8 @@ fn find(text: &[u8], set: &ByteSet) -> Option<usize> {
 
 /// Whether it matches every text that is long enough.
 fn takes_anything(hir: &Hir) -> bool {
-    let Kind::Repeat { sub, max: None, .. } = &hir.kind else { return false };
+    let Kind::Repeat { sub, max: None, .. } = &hir.kind else {
+        return false;
+    };
     matches!(&sub.kind, Kind::Set(set) if *set == ByteSet::FULL)
 }

@@ -30,7 +30,9 @@ pub fn glob(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
             t += 1;
             continue;
         }
-        let Some((after, taken)) = star else { return false };
+        let Some((after, taken)) = star else {
+            return false;
+        };
         t = match skip(pattern, after, text, taken + 1, nocase) {
             Some(next) => next,
             None => return false,
@@ -57,7 +59,13 @@ fn skip(pattern: &[u8], p: usize, text: &[u8], from: usize, nocase: bool) -> Opt
 
 /// Matches one byte; where the pattern goes on.
 fn one(pattern: &[u8], p: usize, byte: u8, nocase: bool) -> Option<usize> {
-    let fold = |byte: u8| if nocase { byte.to_ascii_lowercase() } else { byte };
+    let fold = |byte: u8| {
+        if nocase {
+            byte.to_ascii_lowercase()
+        } else {
+            byte
+        }
+    };
     match *pattern.get(p)? {
         b'?' => Some(p + 1),
         b'[' => set(pattern, p + 1, fold(byte), fold),
@@ -100,20 +108,55 @@ mod tests {
     #[test]
     fn matches_as_string_match_does() {
         let yes: &[(&str, &str)] = &[
-            ("", ""), ("*", ""), ("*", "abc"), ("a*c", "abbc"), ("a*c", "ac"), ("*a*b*", "xxaxxb"), ("?", "x"),
-            ("a?c", "abc"), ("[a-c]x", "bx"), ("[c-a]x", "bx"), ("[abc]", "c"), ("\\*", "*"), ("a\\?", "a?"),
-            ("*.html", "/a/b.c.html"), ("/api/*/users", "/api/v1/users"), ("[a-", "a-") , ("x[", "x["),
-            ("*[0-9]", "abc5"), ("**a**", "a"), ("*\\*", "ab*"), ("[]a]", "x]") ,
+            ("", ""),
+            ("*", ""),
+            ("*", "abc"),
+            ("a*c", "abbc"),
+            ("a*c", "ac"),
+            ("*a*b*", "xxaxxb"),
+            ("?", "x"),
+            ("a?c", "abc"),
+            ("[a-c]x", "bx"),
+            ("[c-a]x", "bx"),
+            ("[abc]", "c"),
+            ("\\*", "*"),
+            ("a\\?", "a?"),
+            ("*.html", "/a/b.c.html"),
+            ("/api/*/users", "/api/v1/users"),
+            ("[a-", "a-"),
+            ("x[", "x["),
+            ("*[0-9]", "abc5"),
+            ("**a**", "a"),
+            ("*\\*", "ab*"),
+            ("[]a]", "x]"),
         ];
         // the odd ones out are told apart below
-        for (pattern, text) in yes.iter().filter(|(p, _)| !["[a-", "x[", "[]a]"].contains(p)) {
-            assert!(glob(pattern.as_bytes(), text.as_bytes(), false), "{pattern} {text}");
+        for (pattern, text) in yes
+            .iter()
+            .filter(|(p, _)| !["[a-", "x[", "[]a]"].contains(p))
+        {
+            assert!(
+                glob(pattern.as_bytes(), text.as_bytes(), false),
+                "{pattern} {text}"
+            );
         }
         for (pattern, text) in [
-            ("", "a"), ("?", ""), ("a*c", "abcd"), ("[a-c]", "d"), ("\\*", "x"), ("abc", "ABC"), ("[]a]", "a"),
-            ("a[", "a["), ("*x", "abc"), ("[a-", "a"), ("\\", "\\"),
+            ("", "a"),
+            ("?", ""),
+            ("a*c", "abcd"),
+            ("[a-c]", "d"),
+            ("\\*", "x"),
+            ("abc", "ABC"),
+            ("[]a]", "a"),
+            ("a[", "a["),
+            ("*x", "abc"),
+            ("[a-", "a"),
+            ("\\", "\\"),
         ] {
-            assert!(!glob(pattern.as_bytes(), text.as_bytes(), false), "{pattern} {text}");
+            assert!(
+                !glob(pattern.as_bytes(), text.as_bytes(), false),
+                "{pattern} {text}"
+            );
         }
         assert!(glob(b"A*[x-Z]", b"abcY", true));
     }

@@ -28,7 +28,11 @@ pub(super) enum Kind {
     Set(ByteSet),
     Cat(Vec<Rc<Hir>>),
     Alt(Vec<Rc<Hir>>),
-    Repeat { sub: Rc<Hir>, min: u32, max: Option<u32> },
+    Repeat {
+        sub: Rc<Hir>,
+        min: u32,
+        max: Option<u32>,
+    },
     Assert(Assert),
     /// The lookahead with this number holds here.
     Look(u8),
@@ -85,7 +89,11 @@ impl Hir {
             if hir.min == 0 {
                 hir.first = hir.first.union(part.first);
             }
-            hir.last = if part.min == 0 { hir.last.union(part.last) } else { part.last };
+            hir.last = if part.min == 0 {
+                hir.last.union(part.last)
+            } else {
+                part.last
+            };
             hir.min = hir.min.saturating_add(part.min);
             hir.max = hir.max.zip(part.max).and_then(|(a, b)| a.checked_add(b));
             hir.include(part);
@@ -121,7 +129,11 @@ impl Hir {
         }
         let copies = u64::from(max.unwrap_or(min).max(1));
         Rc::new(Self {
-            kind: Kind::Repeat { sub: Rc::clone(sub), min, max },
+            kind: Kind::Repeat {
+                sub: Rc::clone(sub),
+                min,
+                max,
+            },
             size: sub.size.saturating_add(1).saturating_mul(copies),
             depth: sub.depth + 1,
             min: sub.min.saturating_mul(min),

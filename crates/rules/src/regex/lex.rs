@@ -11,12 +11,20 @@ pub(super) enum Token {
     Set(ByteSet),
     Dot,
     /// `*`, `+` or `?`: how often, and whether it would rather have more.
-    Quantifier { min: u32, max: Option<u32>, greedy: bool },
+    Quantifier {
+        min: u32,
+        max: Option<u32>,
+        greedy: bool,
+    },
     /// A bound begins; `Lexer::bound` reads it.
     Bound,
-    Open { capturing: bool },
+    Open {
+        capturing: bool,
+    },
     Close,
-    Look { positive: bool },
+    Look {
+        positive: bool,
+    },
     Bar,
     LineStart,
     LineEnd,
@@ -88,7 +96,11 @@ impl<'a> Lexer<'a> {
             self.skip_space();
         }
         if self.syntax == Syntax::Basic && !self.eat(b'\\') {
-            return Err(if self.peek().is_none() { RegexError::Braces } else { RegexError::Repetition });
+            return Err(if self.peek().is_none() {
+                RegexError::Braces
+            } else {
+                RegexError::Repetition
+            });
         }
         match self.peek() {
             None => return Err(RegexError::Braces),
@@ -106,7 +118,9 @@ impl<'a> Lexer<'a> {
         if self.syntax != Syntax::Literal {
             self.skip_space();
         }
-        let Some(byte) = self.bump() else { return Ok(Token::End) };
+        let Some(byte) = self.bump() else {
+            return Ok(Token::End);
+        };
         match self.syntax {
             Syntax::Literal => Ok(self.plain(byte)),
             Syntax::Basic => self.basic(byte),
@@ -141,7 +155,9 @@ impl<'a> Lexer<'a> {
                     }
                     Some(mark @ (b'=' | b'!')) => {
                         self.info.note(Info::LOOKAHEAD);
-                        Token::Look { positive: mark == b'=' }
+                        Token::Look {
+                            positive: mark == b'=',
+                        }
                     }
                     _ => return Err(RegexError::Operand),
                 }
@@ -154,7 +170,9 @@ impl<'a> Lexer<'a> {
             b'$' => Token::LineEnd,
             b'\\' if advanced => return self.escape(),
             b'\\' => {
-                let Some(next) = self.bump() else { return Err(RegexError::Escape) };
+                let Some(next) = self.bump() else {
+                    return Err(RegexError::Escape);
+                };
                 if next.is_ascii_alphanumeric() {
                     self.info.note(Info::ALNUM_ESCAPE | Info::UNSPECIFIED);
                 }
@@ -168,14 +186,22 @@ impl<'a> Lexer<'a> {
         let opening = matches!(self.last, Token::Start | Token::Open { .. });
         Ok(match byte {
             b'*' if opening || self.last == Token::LineStart => self.plain(byte),
-            b'*' => Token::Quantifier { min: 0, max: None, greedy: true },
+            b'*' => Token::Quantifier {
+                min: 0,
+                max: None,
+                greedy: true,
+            },
             b'[' => return self.bracket(),
             b'.' => Token::Dot,
             b'^' if opening => Token::LineStart,
             b'$' => {
                 self.skip_space();
                 let rest = &self.source[self.at..];
-                if rest.is_empty() || rest.starts_with(b"\\)") { Token::LineEnd } else { self.plain(byte) }
+                if rest.is_empty() || rest.starts_with(b"\\)") {
+                    Token::LineEnd
+                } else {
+                    self.plain(byte)
+                }
             }
             b'\\' => match self.bump() {
                 None => return Err(RegexError::Escape),
@@ -204,13 +230,19 @@ impl<'a> Lexer<'a> {
 
     /// An escape of the advanced syntax, its backslash read.
     fn escape(&mut self) -> Result<Token, RegexError> {
-        let Some(byte) = self.bump() else { return Err(RegexError::Escape) };
+        let Some(byte) = self.bump() else {
+            return Err(RegexError::Escape);
+        };
         if byte.is_ascii_alphanumeric() {
             self.info.note(Info::NOT_POSIX);
         }
         if let Some(class) = class_escape(byte) {
             self.info.note(Info::LOCALE);
-            return Ok(Token::Set(if byte.is_ascii_uppercase() { self.negate(class) } else { class }));
+            return Ok(Token::Set(if byte.is_ascii_uppercase() {
+                self.negate(class)
+            } else {
+                class
+            }));
         }
         Ok(match byte {
             b'A' => Token::TextStart,
@@ -219,13 +251,25 @@ impl<'a> Lexer<'a> {
             b'M' => Token::WordEnd,
             b'y' | b'Y' => {
                 self.info.note(Info::LOCALE);
-                if byte == b'y' { Token::WordEdge } else { Token::NotWordEdge }
+                if byte == b'y' {
+                    Token::WordEdge
+                } else {
+                    Token::NotWordEdge
+                }
             }
             b'1'..=b'9' => {
-                let digits = self.source[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-                let number = self.source[self.at - 1..self.at + digits]
+                let digits = self.source[self.at..]
                     .iter()
-                    .fold(0usize, |number, digit| number.saturating_mul(10).saturating_add(usize::from(digit - b'0')));
+                    .take_while(|byte| byte.is_ascii_digit())
+                    .count();
+                let number = self.source[self.at - 1..self.at + digits].iter().fold(
+                    0usize,
+                    |number, digit| {
+                        number
+                            .saturating_mul(10)
+                            .saturating_add(usize::from(digit - b'0'))
+                    },
+                );
                 if digits == 0 || number <= self.groups {
                     self.at += digits;
                     self.info.note(Info::BACK_REFERENCE);
@@ -283,12 +327,18 @@ impl<'a> Lexer<'a> {
         let mut code = 0u32;
         let mut digits = 0;
         while digits < most {
-            let Some(digit) = self.peek().and_then(|byte| char::from(byte).to_digit(base)) else { break };
+            let Some(digit) = self.peek().and_then(|byte| char::from(byte).to_digit(base)) else {
+                break;
+            };
             code = code.wrapping_mul(base).wrapping_add(digit);
             self.at += 1;
             digits += 1;
         }
-        if digits == 0 { Err(RegexError::Escape) } else { Ok(u8::try_from(code).ok()) }
+        if digits == 0 {
+            Err(RegexError::Escape)
+        } else {
+            Ok(u8::try_from(code).ok())
+        }
     }
 
     /// A bracket expression, its opening bracket read.
@@ -326,7 +376,9 @@ impl<'a> Lexer<'a> {
                     // codes above 255 match nothing, but end a range
                     match (start, end) {
                         (Some(start), Some(end)) if start > end => return Err(RegexError::Range),
-                        (Some(start), end) => (start..=end.unwrap_or(u8::MAX)).for_each(|byte| set.insert(byte)),
+                        (Some(start), end) => {
+                            (start..=end.unwrap_or(u8::MAX)).for_each(|byte| set.insert(byte))
+                        }
                         (None, Some(_)) => return Err(RegexError::Range),
                         (None, None) => {}
                     }
@@ -392,7 +444,10 @@ impl<'a> Lexer<'a> {
     fn named(&mut self, close: &[u8; 2]) -> Result<&'a [u8], RegexError> {
         let source: &'a [u8] = self.source;
         let rest = &source[self.at + 1..];
-        let length = rest.windows(2).position(|pair| pair == close).ok_or(RegexError::Brackets)?;
+        let length = rest
+            .windows(2)
+            .position(|pair| pair == close)
+            .ok_or(RegexError::Brackets)?;
         self.at += 1 + length + 2;
         if self.peek().is_none() {
             return Err(RegexError::Brackets);
@@ -437,7 +492,11 @@ impl<'a> Lexer<'a> {
 
     fn plain(&self, byte: u8) -> Token {
         let set = ByteSet::one(byte);
-        Token::Set(if self.flags.nocase { set.fold_case() } else { set })
+        Token::Set(if self.flags.nocase {
+            set.fold_case()
+        } else {
+            set
+        })
     }
 
     fn prefixes(&mut self) -> Result<(), RegexError> {
@@ -454,7 +513,9 @@ impl<'a> Lexer<'a> {
                 _ => return Err(RegexError::Operand),
             }
         }
-        let [b'(', b'?', letter, ..] = &self.source[self.at..] else { return Ok(()) };
+        let [b'(', b'?', letter, ..] = &self.source[self.at..] else {
+            return Ok(());
+        };
         if !letter.is_ascii_alphabetic() {
             return Ok(());
         }
@@ -491,7 +552,10 @@ impl<'a> Lexer<'a> {
 
     fn literal(&mut self) {
         self.syntax = Syntax::Literal;
-        self.flags = Flags { nocase: self.flags.nocase, ..Flags::default() };
+        self.flags = Flags {
+            nocase: self.flags.nocase,
+            ..Flags::default()
+        };
     }
 
     /// Skips white space and comments of the expanded syntax.

@@ -97,6 +97,29 @@ pub enum RegexError {
     TooExpensive,
 }
 
+impl RegexError {
+    /// The name by which `errorCode` knows it; none for a search that was given up.
+    #[must_use]
+    pub fn code(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Parentheses => "REG_EPAREN",
+            Self::Brackets => "REG_EBRACK",
+            Self::Braces => "REG_EBRACE",
+            Self::Repetition => "REG_BADBR",
+            Self::Operand => "REG_BADRPT",
+            Self::Escape => "REG_EESCAPE",
+            Self::Range => "REG_ERANGE",
+            Self::Class => "REG_ECTYPE",
+            Self::Collating => "REG_ECOLLATE",
+            Self::BackReference => "REG_ESUBREG",
+            Self::Option => "REG_BADOPT",
+            Self::Version => "REG_BADPAT",
+            Self::TooLarge => "REG_ETOOBIG",
+            Self::TooExpensive => return None,
+        })
+    }
+}
+
 /// A compiled expression. It keeps the automata that searches build, so it stays on one thread.
 pub struct Regex {
     engine: Engine,
@@ -112,7 +135,11 @@ impl Regex {
     pub fn new(pattern: &[u8], flags: Flags) -> Result<Self, RegexError> {
         let parsed = Parser::parse(pattern, flags)?;
         let engine = Engine::new(parsed.parts, parsed.root, parsed.looks, parsed.nocase);
-        Ok(Self { engine, groups: parsed.groups, info: parsed.info })
+        Ok(Self {
+            engine,
+            groups: parsed.groups,
+            info: parsed.info,
+        })
     }
 
     /// How many groups capture.
@@ -121,10 +148,20 @@ impl Regex {
         self.groups
     }
 
+    /// How many instructions its automata have: what it takes to keep it.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.engine.root().hir.size
+    }
+
     /// What `regexp -about` says of the expression.
     #[must_use]
     pub fn about(&self) -> Vec<&'static str> {
-        Info::NAMES.iter().filter(|(bit, _)| self.info.0 & bit != 0).map(|(_, name)| *name).collect()
+        Info::NAMES
+            .iter()
+            .filter(|(bit, _)| self.info.0 & bit != 0)
+            .map(|(_, name)| *name)
+            .collect()
     }
 
     /// Finds the first match in `text` that begins at `start` or later. Slot 0 becomes the whole match, the others what
@@ -147,16 +184,24 @@ impl Regex {
         slots.resize(self.groups + 1, None);
         let start = start.min(text.len());
         let rest = &text[start..];
-        let found = self.with_input(rest, notbol, budget, |dissector| {
-            let Dissector { engine, input, .. } = *dissector;
-            if engine.root().traits.back_references() {
-                return backref::locate(dissector);
-            }
-            let (begin, end) = engine.locate(dissector.cache, input)?;
-            dissector.dissect(engine.root, begin, end);
-            Some((begin, end))
-        }, slots)?;
-        let Some((begin, end)) = found else { return Ok(false) };
+        let found = self.with_input(
+            rest,
+            notbol,
+            budget,
+            |dissector| {
+                let Dissector { engine, input, .. } = *dissector;
+                if engine.root().traits.back_references() {
+                    return backref::locate(dissector);
+                }
+                let (begin, end) = engine.locate(dissector.cache, input)?;
+                dissector.dissect(engine.root, begin, end);
+                Some((begin, end))
+            },
+            slots,
+        )?;
+        let Some((begin, end)) = found else {
+            return Ok(false);
+        };
         slots[0] = Some((begin as u32, end as u32));
         if start > 0 {
             for (begin, end) in slots.iter_mut().flatten() {
@@ -175,10 +220,16 @@ impl Regex {
         if self.engine.root().traits.back_references() {
             return self.find_at(text, 0, &mut Vec::new(), budget, false);
         }
-        let found = self.with_input(text, false, budget, |dissector| {
-            let Dissector { engine, input, .. } = *dissector;
-            engine.is_match(dissector.cache, input).then_some((0, 0))
-        }, &mut []);
+        let found = self.with_input(
+            text,
+            false,
+            budget,
+            |dissector| {
+                let Dissector { engine, input, .. } = *dissector;
+                engine.is_match(dissector.cache, input).then_some((0, 0))
+            },
+            &mut [],
+        );
         found.map(|found| found.is_some())
     }
 
@@ -197,7 +248,13 @@ impl Regex {
             return Ok(None);
         }
         let left = Cell::new(*budget);
-        let mut input = Input { text, symbols: &engine.symbols, looks: &[], notbol, budget: &left };
+        let mut input = Input {
+            text,
+            symbols: &engine.symbols,
+            looks: &[],
+            notbol,
+            budget: &left,
+        };
         let cache = &mut *engine.cache.borrow_mut();
         let found = if let Some(found) = engine.literal(text, notbol) {
             input.spend(1 + text.len() as u64 / 32);
@@ -205,7 +262,13 @@ impl Regex {
                 && self.groups > 0
                 && !slots.is_empty()
             {
-                Dissector { engine, cache, input: &input, slots }.dissect(engine.root, begin, end);
+                Dissector {
+                    engine,
+                    cache,
+                    input: &input,
+                    slots,
+                }
+                .dissect(engine.root, begin, end);
             }
             found
         } else {
@@ -214,10 +277,19 @@ impl Regex {
                 outcomes = engine.look_ahead(cache, &input);
                 input.looks = &outcomes;
             }
-            search(&mut Dissector { engine, cache, input: &input, slots })
+            search(&mut Dissector {
+                engine,
+                cache,
+                input: &input,
+                slots,
+            })
         };
         *budget = left.get();
-        if *budget == 0 { Err(RegexError::TooExpensive) } else { Ok(found) }
+        if *budget == 0 {
+            Err(RegexError::TooExpensive)
+        } else {
+            Ok(found)
+        }
     }
 }
 

@@ -25,7 +25,10 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn new(hir: &Hir, direction: Direction) -> Self {
-        let mut program = Self { insts: vec![Inst::Match], start: 0 };
+        let mut program = Self {
+            insts: vec![Inst::Match],
+            start: 0,
+        };
         program.start = program.compile(hir, direction, 0);
         program
     }
@@ -37,12 +40,18 @@ impl Program {
             Kind::Set(set) => self.push(Inst::Set(*set, next)),
             Kind::Assert(assert) => self.push(Inst::Assert(*assert, next)),
             Kind::Look(number) => self.push(Inst::Look(*number, next)),
-            Kind::Cat(parts) if direction == Direction::Forward => {
-                parts.iter().rev().fold(next, |next, part| self.compile(part, direction, next))
-            }
-            Kind::Cat(parts) => parts.iter().fold(next, |next, part| self.compile(part, direction, next)),
+            Kind::Cat(parts) if direction == Direction::Forward => parts
+                .iter()
+                .rev()
+                .fold(next, |next, part| self.compile(part, direction, next)),
+            Kind::Cat(parts) => parts
+                .iter()
+                .fold(next, |next, part| self.compile(part, direction, next)),
             Kind::Alt(parts) => {
-                let entries = parts.iter().map(|part| self.compile(part, direction, next)).collect();
+                let entries = parts
+                    .iter()
+                    .map(|part| self.compile(part, direction, next))
+                    .collect();
                 self.push(Inst::Split(entries))
             }
             Kind::Repeat { sub, min, max } => {
@@ -116,7 +125,12 @@ pub(super) struct Symbols {
 
 impl Symbols {
     pub(super) fn new(hirs: &[&Hir], looks: u32) -> Self {
-        let mut symbols = Self { classes: [0; 256], samples: Vec::new(), neighbours: Vec::new(), looks };
+        let mut symbols = Self {
+            classes: [0; 256],
+            samples: Vec::new(),
+            neighbours: Vec::new(),
+            looks,
+        };
         let mut count = 1;
         let mut asserts = false;
         for hir in hirs {
@@ -132,7 +146,8 @@ impl Symbols {
         }
         let word = ByteSet::word();
         for class in 0..count {
-            let sample = (0..=255u8).find(|&byte| usize::from(symbols.classes[usize::from(byte)]) == class);
+            let sample =
+                (0..=255u8).find(|&byte| usize::from(symbols.classes[usize::from(byte)]) == class);
             let sample = sample.unwrap_or_default();
             symbols.samples.push(sample);
             symbols.neighbours.push(match sample {
@@ -141,7 +156,9 @@ impl Symbols {
                 _ => Neighbour::Other,
             });
         }
-        symbols.neighbours.extend([Neighbour::Edge, Neighbour::EdgeInLine]);
+        symbols
+            .neighbours
+            .extend([Neighbour::Edge, Neighbour::EdgeInLine]);
         symbols
     }
 

@@ -38,8 +38,16 @@ pub(super) enum Op {
     Alt(Vec<PartId>),
     Group(u32, PartId),
     /// Between `min` and `max` matches of the part in a row.
-    Repeat { sub: PartId, min: u32, max: Option<u32> },
-    BackReference { group: u32, min: u32, max: Option<u32> },
+    Repeat {
+        sub: PartId,
+        min: u32,
+        max: Option<u32>,
+    },
+    BackReference {
+        group: u32,
+        min: u32,
+        max: Option<u32>,
+    },
 }
 
 /// `(?=…)` or `(?!…)`.
@@ -89,7 +97,11 @@ impl Traits {
 
     /// Both in a row: the preference is the first's, if it has one.
     fn then(self, next: Self) -> Self {
-        let preference = if self.preference().0 != 0 { self.preference() } else { next.preference() };
+        let preference = if self.preference().0 != 0 {
+            self.preference()
+        } else {
+            next.preference()
+        };
         self.with(next).up().with(preference)
     }
 
@@ -109,7 +121,7 @@ const DEEPEST_NESTING: usize = 200;
 /// Levels of the language tree: it is walked by recursion.
 const DEEPEST_TREE: u32 = 1_000;
 /// Every lookahead doubles the symbols of the automata.
-const MOST_LOOKAHEADS: usize = 6;
+const MOST_LOOKAHEADS: usize = 8;
 
 pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
@@ -125,8 +137,14 @@ impl<'a> Parser<'a> {
     pub(super) fn parse(pattern: &'a [u8], flags: Flags) -> Result<Parsed, RegexError> {
         let mut lexer = Lexer::new(pattern, flags)?;
         let token = lexer.next()?;
-        let mut parser =
-            Self { lexer, token, parts: Vec::new(), looks: Vec::new(), groups: vec![None], depth: 0 };
+        let mut parser = Self {
+            lexer,
+            token,
+            parts: Vec::new(),
+            looks: Vec::new(),
+            groups: vec![None],
+            depth: 0,
+        };
         let root = parser.alternatives(false, true)?;
         if parser.token == Token::Close {
             return Err(RegexError::Parentheses);
@@ -138,7 +156,14 @@ impl<'a> Parser<'a> {
         if parser.parts[root as usize].traits.shorter() {
             info.note(Info::SHORTEST);
         }
-        Ok(Parsed { parts: parser.parts, root, nocase: parser.lexer.flags.nocase, looks: parser.looks, groups: parser.groups.len() - 1, info })
+        Ok(Parsed {
+            parts: parser.parts,
+            root,
+            nocase: parser.lexer.flags.nocase,
+            looks: parser.looks,
+            groups: parser.groups.len() - 1,
+            info,
+        })
     }
 
     /// Branches up to the closing parenthesis or the end.
@@ -162,7 +187,11 @@ impl<'a> Parser<'a> {
             return Ok(only);
         }
         let hir = Hir::alt(branches.iter().map(|&branch| self.hir(branch)).collect());
-        let op = if traits.intricate() { Op::Alt(branches) } else { Op::Plain };
+        let op = if traits.intricate() {
+            Op::Alt(branches)
+        } else {
+            Op::Plain
+        };
         self.part(op, hir, traits)
     }
 
@@ -232,7 +261,10 @@ impl<'a> Parser<'a> {
                 if number == MOST_LOOKAHEADS {
                     return Err(RegexError::TooLarge);
                 }
-                self.looks.push(Lookahead { hir: self.hir(inside), positive });
+                self.looks.push(Lookahead {
+                    hir: self.hir(inside),
+                    positive,
+                });
                 return Ok(Some(Hir::look(number as u8)));
             }
             _ => return Ok(None),
@@ -270,12 +302,18 @@ impl<'a> Parser<'a> {
                     return Ok(Atom::Plain(hir, Some(inside)));
                 }
                 self.groups[number] = Some(Rc::clone(&hir));
-                let part = self.part(Op::Group(number as u32, inside), hir, traits.with(Traits::CAPTURES))?;
+                let part = self.part(
+                    Op::Group(number as u32, inside),
+                    hir,
+                    traits.with(Traits::CAPTURES),
+                )?;
                 return Ok(Atom::Group { number, part });
             }
             Token::BackReference(number) => {
                 let group = self.groups.get(number).and_then(Option::as_ref);
-                let hir = group.filter(|_| capturing).ok_or(RegexError::BackReference)?;
+                let hir = group
+                    .filter(|_| capturing)
+                    .ok_or(RegexError::BackReference)?;
                 Atom::BackReference(number, Rc::clone(hir))
             }
             Token::Close => return Err(RegexError::Parentheses),
@@ -313,12 +351,22 @@ impl<'a> Parser<'a> {
     }
 
     /// The part of an intricate atom under its quantifier.
-    fn repeated(&mut self, atom: Atom, min: u32, max: Option<u32>, preference: Traits) -> Result<PartId, RegexError> {
+    fn repeated(
+        &mut self,
+        atom: Atom,
+        min: u32,
+        max: Option<u32>,
+        preference: Traits,
+    ) -> Result<PartId, RegexError> {
         let own = atom.traits(self);
         let traits = preference.then(own);
         let inside = match atom {
             Atom::BackReference(group, hir) => {
-                let op = Op::BackReference { group: group as u32, min, max };
+                let op = Op::BackReference {
+                    group: group as u32,
+                    min,
+                    max,
+                };
                 return self.part(op, Hir::repeat(&hir, min, max), traits);
             }
             Atom::Plain(_, Some(part)) | Atom::Group { part, .. } => part,
@@ -335,12 +383,22 @@ impl<'a> Parser<'a> {
             self.parts[both as usize].traits = traits;
             Ok(both)
         } else {
-            self.part(Op::Repeat { sub: inside, min, max }, Hir::repeat(&hir, min, max), traits)
+            self.part(
+                Op::Repeat {
+                    sub: inside,
+                    min,
+                    max,
+                },
+                Hir::repeat(&hir, min, max),
+                traits,
+            )
         }
     }
 
     fn sequence(&mut self, left: PartId, right: PartId) -> Result<PartId, RegexError> {
-        let traits = self.parts[left as usize].traits.then(self.parts[right as usize].traits);
+        let traits = self.parts[left as usize]
+            .traits
+            .then(self.parts[right as usize].traits);
         let (before, after) = (self.hir(left), self.hir(right));
         // an empty piece can be left out, whatever it would prefer
         for (empty, other) in [(left, right), (right, left)] {
@@ -378,7 +436,10 @@ impl<'a> Parser<'a> {
 enum Atom {
     /// No group: a set, or the inside of `(?:…)`.
     Plain(Rc<Hir>, Option<PartId>),
-    Group { number: usize, part: PartId },
+    Group {
+        number: usize,
+        part: PartId,
+    },
     BackReference(usize, Rc<Hir>),
 }
 
@@ -386,7 +447,9 @@ impl Atom {
     fn traits(&self, parser: &Parser<'_>) -> Traits {
         match self {
             Self::Plain(_, None) => Traits::default(),
-            Self::Plain(_, Some(part)) | Self::Group { part, .. } => parser.parts[*part as usize].traits,
+            Self::Plain(_, Some(part)) | Self::Group { part, .. } => {
+                parser.parts[*part as usize].traits
+            }
             Self::BackReference(..) => Traits::BACK_REFERENCES,
         }
     }

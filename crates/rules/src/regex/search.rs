@@ -37,18 +37,31 @@ pub(super) struct Cache {
 impl Cache {
     pub(super) fn part(&mut self, engine: &Engine, part: PartId, direction: Direction) -> &mut Dfa {
         self.parts[part as usize][direction as usize].get_or_insert_with(|| {
-            Box::new(Dfa::new(&engine.parts[part as usize].hir, &engine.symbols, direction, false))
+            Box::new(Dfa::new(
+                &engine.parts[part as usize].hir,
+                &engine.symbols,
+                direction,
+                false,
+            ))
         })
     }
 }
 
 enum Plan {
     /// Nothing but this text, and where it must be.
-    Literal { finder: Box<Finder<'static>>, start: Option<Assert>, end: bool },
+    Literal {
+        finder: Box<Finder<'static>>,
+        start: Option<Assert>,
+        end: bool,
+    },
     /// Only at the start.
     Anchored,
     /// Where one of these begins; `rare` if they are worth trying one by one.
-    Skip { skip: Skip, rare: bool, required: Option<Box<Finder<'static>>> },
+    Skip {
+        skip: Skip,
+        rare: bool,
+        required: Option<Box<Finder<'static>>>,
+    },
 }
 
 /// Finds where a match can begin.
@@ -89,7 +102,15 @@ impl Engine {
             looks: looks.iter().map(|_| None).collect(),
             marks: Vec::new(),
         });
-        Self { parts, root, looks, symbols, nocase, cache, plan }
+        Self {
+            parts,
+            root,
+            looks,
+            symbols,
+            nocase,
+            cache,
+            plan,
+        }
     }
 
     pub(super) fn root(&self) -> &Part {
@@ -103,7 +124,9 @@ impl Engine {
 
     /// The answer for an expression that is a mere text; none for others.
     pub(super) fn literal(&self, text: &[u8], notbol: bool) -> Option<Option<(usize, usize)>> {
-        let Plan::Literal { finder, start, end } = &self.plan else { return None };
+        let Plan::Literal { finder, start, end } = &self.plan else {
+            return None;
+        };
         let needle = finder.needle();
         let at = match (start, end) {
             (Some(Assert::LineStart), _) if notbol => None,
@@ -121,10 +144,18 @@ impl Engine {
         let mut outcomes = vec![0; end + 1];
         for (number, look) in self.looks.iter().enumerate() {
             let dfa = cache.looks[number].get_or_insert_with(|| {
-                Box::new(Dfa::new(&look.hir, &self.symbols, Direction::Backward, true))
+                Box::new(Dfa::new(
+                    &look.hir,
+                    &self.symbols,
+                    Direction::Backward,
+                    true,
+                ))
             });
             let mut found = Vec::new();
-            let input = Input { looks: &outcomes, ..*input };
+            let input = Input {
+                looks: &outcomes,
+                ..*input
+            };
             dfa.each(&input, end, 0, |at| {
                 found.push(at);
                 true
@@ -143,11 +174,20 @@ impl Engine {
     /// Whether there is a match anywhere.
     pub(super) fn is_match(&self, cache: &mut Cache, input: &Input<'_>) -> bool {
         match &self.plan {
-            Plan::Skip { skip, rare: false, required } => {
-                if required.as_ref().is_some_and(|required| required.find(input.text).is_none()) {
+            Plan::Skip {
+                skip,
+                rare: false,
+                required,
+            } => {
+                if required
+                    .as_ref()
+                    .is_some_and(|required| required.find(input.text).is_none())
+                {
                     return false;
                 }
-                self.search(cache).earliest(input, 0, |text, at| skip.next(text, at)).is_some()
+                self.search(cache)
+                    .earliest(input, 0, |text, at| skip.next(text, at))
+                    .is_some()
             }
             Plan::Anchored => {
                 let dfa = cache.part(self, self.root, Direction::Forward);
@@ -159,10 +199,18 @@ impl Engine {
 
     /// The leftmost match, of the length the expression prefers.
     pub(super) fn locate(&self, cache: &mut Cache, input: &Input<'_>) -> Option<(usize, usize)> {
-        let Plan::Skip { skip, rare, required } = &self.plan else {
+        let Plan::Skip {
+            skip,
+            rare,
+            required,
+        } = &self.plan
+        else {
             return self.match_from(cache, input, 0);
         };
-        if required.as_ref().is_some_and(|required| required.find(input.text).is_none()) {
+        if required
+            .as_ref()
+            .is_some_and(|required| required.find(input.text).is_none())
+        {
             return None;
         }
         let mut from = 0;
@@ -180,7 +228,9 @@ impl Engine {
                 }
             }
         }
-        let (idle, end) = self.search(cache).earliest(input, from, |text, at| skip.next(text, at))?;
+        let (idle, end) = self
+            .search(cache)
+            .earliest(input, from, |text, at| skip.next(text, at))?;
         // a match that ends at `end` began between the two, but one that ends later may have begun before it
         let before = cache.part(self, self.root, Direction::Forward).scanned;
         let mut at = idle;
@@ -190,13 +240,18 @@ impl Engine {
             }
             at = skip.next(input.text, at + 1).filter(|&at| at <= end)?;
             let scanned = cache.part(self, self.root, Direction::Forward).scanned - before;
-            if scanned > 4 * (end - idle) + 256 {
+            if scanned > (end - idle) + 256 {
                 break;
             }
         }
         let mut leftmost = None;
         let dfa = cache.leftmost.get_or_insert_with(|| {
-            Box::new(Dfa::new(&self.root().hir, &self.symbols, Direction::Backward, true))
+            Box::new(Dfa::new(
+                &self.root().hir,
+                &self.symbols,
+                Direction::Backward,
+                true,
+            ))
         });
         dfa.each(input, input.text.len(), at, |at| {
             leftmost = Some(at);
@@ -220,7 +275,12 @@ impl Engine {
         }
     }
 
-    fn match_from(&self, cache: &mut Cache, input: &Input<'_>, from: usize) -> Option<(usize, usize)> {
+    fn match_from(
+        &self,
+        cache: &mut Cache,
+        input: &Input<'_>,
+        from: usize,
+    ) -> Option<(usize, usize)> {
         let dfa = cache.part(self, self.root, Direction::Forward);
         let limit = input.text.len();
         let end = if self.root().traits.shorter() {
@@ -233,7 +293,12 @@ impl Engine {
 
     fn search<'c>(&self, cache: &'c mut Cache) -> &'c mut Dfa {
         cache.search.get_or_insert_with(|| {
-            Box::new(Dfa::new(&self.root().hir, &self.symbols, Direction::Forward, true))
+            Box::new(Dfa::new(
+                &self.root().hir,
+                &self.symbols,
+                Direction::Forward,
+                true,
+            ))
         })
     }
 }
@@ -250,7 +315,11 @@ fn plan(hir: &std::rc::Rc<Hir>) -> Plan {
     let prefix = prefix(&pieces);
     if prefix.len() >= 2 {
         let skip = Skip::Prefix(Box::new(Finder::new(&prefix).into_owned()));
-        return Plan::Skip { skip, rare: true, required: None };
+        return Plan::Skip {
+            skip,
+            rare: true,
+            required: None,
+        };
     }
     let first: Vec<u8> = hir.first.iter().collect();
     let (skip, rare) = match first[..] {
@@ -258,11 +327,24 @@ fn plan(hir: &std::rc::Rc<Hir>) -> Plan {
         [a] => (Skip::Bytes(a, a, a), true),
         [a, b] => (Skip::Bytes(a, b, b), true),
         [a, b, c] => (Skip::Bytes(a, b, c), true),
-        _ => (Skip::Set(Box::new(std::array::from_fn(|byte| hir.first.contains(byte as u8)))), false),
+        _ => (
+            Skip::Set(Box::new(std::array::from_fn(|byte| {
+                hir.first.contains(byte as u8)
+            }))),
+            false,
+        ),
     };
-    let required = if rare { Vec::new() } else { longest_run(&pieces) };
+    let required = if rare {
+        Vec::new()
+    } else {
+        longest_run(&pieces)
+    };
     let required = (!required.is_empty()).then(|| Box::new(Finder::new(&required).into_owned()));
-    Plan::Skip { skip, rare, required }
+    Plan::Skip {
+        skip,
+        rare,
+        required,
+    }
 }
 
 fn literal(pieces: &[&std::rc::Rc<Hir>]) -> Option<Plan> {
@@ -271,7 +353,11 @@ fn literal(pieces: &[&std::rc::Rc<Hir>]) -> Option<Plan> {
     while let [first, rest @ ..] = pieces
         && let Kind::Assert(assert @ (Assert::LineStart | Assert::TextStart)) = first.kind
     {
-        start = if start == Some(Assert::LineStart) { start } else { Some(assert) };
+        start = if start == Some(Assert::LineStart) {
+            start
+        } else {
+            Some(assert)
+        };
         pieces = rest;
     }
     while let [rest @ .., last] = pieces
@@ -280,11 +366,18 @@ fn literal(pieces: &[&std::rc::Rc<Hir>]) -> Option<Plan> {
         end = true;
         pieces = rest;
     }
-    let needle: Vec<u8> = pieces.iter().map(|piece| single(piece)).collect::<Option<_>>()?;
+    let needle: Vec<u8> = pieces
+        .iter()
+        .map(|piece| single(piece))
+        .collect::<Option<_>>()?;
     if needle.is_empty() {
         return None;
     }
-    Some(Plan::Literal { finder: Box::new(Finder::new(&needle).into_owned()), start, end })
+    Some(Plan::Literal {
+        finder: Box::new(Finder::new(&needle).into_owned()),
+        start,
+        end,
+    })
 }
 
 fn anchored(hir: &Hir) -> bool {

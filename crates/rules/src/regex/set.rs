@@ -88,7 +88,11 @@ impl ByteSet {
 
     /// The set's only byte.
     pub(super) fn single(&self) -> Option<u8> {
-        if self.len() == 1 { self.iter().next() } else { None }
+        if self.len() == 1 {
+            self.iter().next()
+        } else {
+            None
+        }
     }
 
     /// Adds the other case of every letter in the set.
@@ -117,28 +121,80 @@ pub(super) fn collating_element(name: &[u8]) -> Option<u8> {
         .or_else(|| at(DIGITS_AND_ON, b'0'))
         .or_else(|| at(BRACKETS, b'['))
         .or_else(|| at(BRACES, b'{'))
-        .or_else(|| OTHER_NAMES.iter().find(|(known, _)| *known == name).map(|(_, byte)| *byte))
+        .or_else(|| {
+            OTHER_NAMES
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, byte)| *byte)
+        })
 }
 
 const CONTROLS: &[&[u8]] = &[
-    b"NUL", b"SOH", b"STX", b"ETX", b"EOT", b"ENQ", b"ACK", b"BEL", b"BS", b"HT", b"LF", b"VT", b"FF", b"CR", b"SO", b"SI",
-    b"DLE", b"DC1", b"DC2", b"DC3", b"DC4", b"NAK", b"SYN", b"ETB", b"CAN", b"EM", b"SUB", b"ESC", b"IS4", b"IS3", b"IS2",
-    b"IS1",
+    b"NUL", b"SOH", b"STX", b"ETX", b"EOT", b"ENQ", b"ACK", b"BEL", b"BS", b"HT", b"LF", b"VT",
+    b"FF", b"CR", b"SO", b"SI", b"DLE", b"DC1", b"DC2", b"DC3", b"DC4", b"NAK", b"SYN", b"ETB",
+    b"CAN", b"EM", b"SUB", b"ESC", b"IS4", b"IS3", b"IS2", b"IS1",
 ];
-const CONTROL_NAMES: &[&[u8]] =
-    &[b"alert", b"backspace", b"tab", b"newline", b"vertical-tab", b"form-feed", b"carriage-return"];
+const CONTROL_NAMES: &[&[u8]] = &[
+    b"alert",
+    b"backspace",
+    b"tab",
+    b"newline",
+    b"vertical-tab",
+    b"form-feed",
+    b"carriage-return",
+];
 const MARKS: &[&[u8]] = &[
-    b"space", b"exclamation-mark", b"quotation-mark", b"number-sign", b"dollar-sign", b"percent-sign", b"ampersand",
-    b"apostrophe", b"left-parenthesis", b"right-parenthesis", b"asterisk", b"plus-sign", b"comma", b"hyphen", b"period",
+    b"space",
+    b"exclamation-mark",
+    b"quotation-mark",
+    b"number-sign",
+    b"dollar-sign",
+    b"percent-sign",
+    b"ampersand",
+    b"apostrophe",
+    b"left-parenthesis",
+    b"right-parenthesis",
+    b"asterisk",
+    b"plus-sign",
+    b"comma",
+    b"hyphen",
+    b"period",
     b"slash",
 ];
 const DIGITS_AND_ON: &[&[u8]] = &[
-    b"zero", b"one", b"two", b"three", b"four", b"five", b"six", b"seven", b"eight", b"nine", b"colon", b"semicolon",
-    b"less-than-sign", b"equals-sign", b"greater-than-sign", b"question-mark", b"commercial-at",
+    b"zero",
+    b"one",
+    b"two",
+    b"three",
+    b"four",
+    b"five",
+    b"six",
+    b"seven",
+    b"eight",
+    b"nine",
+    b"colon",
+    b"semicolon",
+    b"less-than-sign",
+    b"equals-sign",
+    b"greater-than-sign",
+    b"question-mark",
+    b"commercial-at",
 ];
-const BRACKETS: &[&[u8]] =
-    &[b"left-square-bracket", b"backslash", b"right-square-bracket", b"circumflex", b"underscore", b"grave-accent"];
-const BRACES: &[&[u8]] = &[b"left-brace", b"vertical-line", b"right-brace", b"tilde", b"DEL"];
+const BRACKETS: &[&[u8]] = &[
+    b"left-square-bracket",
+    b"backslash",
+    b"right-square-bracket",
+    b"circumflex",
+    b"underscore",
+    b"grave-accent",
+];
+const BRACES: &[&[u8]] = &[
+    b"left-brace",
+    b"vertical-line",
+    b"right-brace",
+    b"tilde",
+    b"DEL",
+];
 const OTHER_NAMES: &[(&[u8], u8)] = &[
     (b"FS", 0x1c),
     (b"GS", 0x1d),

@@ -14,7 +14,12 @@ pub struct Scopes {
     pub(crate) list: Vec<Scope>,
     /// The one in which code runs.
     pub(crate) current: usize,
+    /// Memory of scopes that have ended.
+    spare: Vec<Scope>,
 }
+
+/// How many scopes' memory is kept.
+const SPARE: usize = 8;
 
 /// The variables of a connection, or of one call of a procedure.
 pub struct Scope {
@@ -163,6 +168,11 @@ impl Scope {
         }
     }
 
+    /// Sets a slot that nothing was in.
+    pub(crate) fn fill(&mut self, slot: usize, value: Value) {
+        self.slots[slot] = Slot::Scalar(value);
+    }
+
     pub(crate) fn layout(&self) -> &Rc<Layout> {
         &self.layout
     }
@@ -198,6 +208,45 @@ impl Scope {
 }
 
 impl Scopes {
+    /// A connection's variables.
+    pub(crate) fn of(scope: Scope) -> Self {
+        Scopes {
+            list: vec![scope],
+            current: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Begins the scope of a call out of the current one.
+    pub(crate) fn begin(&mut self, layout: &Rc<Layout>) -> usize {
+        let mut scope = match self.spare.pop() {
+            Some(mut spare) => {
+                spare.layout = Rc::clone(layout);
+                spare.slots.resize_with(layout.len(), Slot::default);
+                spare
+            }
+            None => Scope::new(Rc::clone(layout)),
+        };
+        scope.parent = self.current;
+        scope.level = self.list[self.current].level + 1;
+        self.list.push(scope);
+        self.list.len() - 1
+    }
+
+    /// Ends the scope of a call, and those of calls within it.
+    pub(crate) fn end(&mut self, scope: usize) {
+        while self.list.len() > scope {
+            let Some(mut ended) = self.list.pop() else {
+                return;
+            };
+            ended.slots.clear();
+            ended.extra.clear();
+            if self.spare.len() < SPARE {
+                self.spare.push(ended);
+            }
+        }
+    }
+
     /// The place of a slot of the scope in which code runs.
     pub(crate) fn here(&self, slot: u32) -> Place {
         Place::Local {
@@ -225,7 +274,7 @@ impl Scopes {
         }
     }
 
-    fn name_of(&self, statics: &Statics, place: Place) -> Rc<[u8]> {
+    pub(crate) fn name_of(&self, statics: &Statics, place: Place) -> Rc<[u8]> {
         match place {
             Place::Local { scope, slot } => self.list[scope as usize].name(slot),
             Place::Static(slot) => Rc::clone(&statics.layout.names[slot as usize]),

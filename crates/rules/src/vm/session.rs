@@ -2,6 +2,7 @@
 
 use crate::event::{Event, Events};
 use crate::value::Value;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -50,6 +51,25 @@ impl Session {
         let before = self.later.len();
         self.later.retain(|later| later.id != id);
         self.later.len() != before
+    }
+
+    /// Takes out the scripts that are due, in their order; those that run again and again stay.
+    pub(crate) fn take_due(&mut self, now: Duration) -> VecDeque<Later> {
+        self.later.sort_by_key(|later| (later.due, later.id));
+        let mut due = VecDeque::new();
+        self.later.retain_mut(|later| {
+            if later.due > now {
+                return true;
+            }
+            due.push_back(later.clone());
+            let Some(every) = later.every else {
+                return false;
+            };
+            // What was missed is not made up for.
+            later.due = (later.due + every).max(now + every / 2);
+            true
+        });
+        due
     }
 
     /// When the next script is due.

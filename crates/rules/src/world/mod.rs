@@ -11,6 +11,13 @@ mod tcp;
 mod udp;
 mod uri;
 
+mod class;
+mod lb;
+pub mod persist;
+mod pool;
+mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use crate::command::Command;
 
@@ -30,9 +37,9 @@ pub(crate) const TABLES: &[&[Command]] = &[
     tcp::COMMANDS,
     udp::COMMANDS,
     uri::COMMANDS,
+    class::COMMANDS,
+    lb::COMMANDS,
+    persist::COMMANDS,
+    pool::COMMANDS,
+    table::COMMANDS,
 ];
-
-/// Why a command or event that BIG-IP has is not here; nothing if it has none of that name.
-pub(crate) fn missing(_name: &str) -> Option<&'static str> {
-    None
-}

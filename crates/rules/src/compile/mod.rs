@@ -1,0 +1,606 @@
+//! From syntax to bytecode: variables become slots, constants are folded, and commands that steer the run of a script become
+//! jumps.
+//!
+//! Here are scripts, commands and words; `control` has conditions and loops, `variables` what sets and reads variables, `expr`
+//! expressions.
+
+mod control;
+mod expr;
+mod switch;
+mod variables;
+
+use crate::ast::{At, Command, Part, Script, Word};
+use crate::code::{Code, Commands, Foreach, Guard, Holds, Op, Source, Var};
+use crate::event::{Event, Side};
+use crate::parse::SyntaxError;
+use crate::value::Value;
+use crate::vm::{Layout, Statics, split_name, static_name};
+use crate::map::Map;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What a compiler knows of its surroundings.
+pub(crate) struct Env<'e> {
+    pub(crate) commands: &'e Commands,
+    pub(crate) procs: &'e RefCell<Procs>,
+    pub(crate) statics: &'e mut Statics,
+    /// The event whose handler is compiled, where commands are to be held to those that they may stand in.
+    pub(crate) event: Option<Event>,
+    /// Whether names that no command has are errors now, or when they are run.
+    pub(crate) strict: bool,
+}
+
+/// Procedures by number and name; those that are called before they are defined have their number already.
+#[derive(Debug, Default)]
+pub(crate) struct Procs {
+    pub(crate) list: Vec<Option<Rc<crate::code::Proc>>>,
+    pub(crate) names: Vec<Rc<str>>,
+    index: Map<Rc<str>, u16>,
+}
+
+impl Procs {
+    pub(crate) fn number(&mut self, name: &str) -> u16 {
+        if let Some(number) = self.find(name) {
+            return number;
+        }
+        let number = self.list.len() as u16;
+        let name: Rc<str> = name.into();
+        self.list.push(None);
+        self.names.push(Rc::clone(&name));
+        self.index.insert(name, number);
+        number
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<u16> {
+        self.index.get(name).copied()
+    }
+
+    /// The number of a procedure as code of a rule names it: one of its own first.
+    pub(crate) fn seen_from(&self, rule: &str, name: &[u8]) -> Option<u16> {
+        let name = std::str::from_utf8(name).ok()?;
+        self.find(&format!("{rule}::{name}")).or_else(|| self.find(name))
+    }
+
+    /// The procedure that code of a rule names so, if it is defined.
+    pub(crate) fn get(&self, rule: &str, name: &[u8]) -> Option<Rc<crate::code::Proc>> {
+        self.list[usize::from(self.seen_from(rule, name)?)].clone()
+    }
+}
+
+/// Which names become slots.
+pub(crate) enum Slots<'e> {
+    /// Every name gets one.
+    Grow(&'e mut Layout),
+    /// Only those that have one; others are looked up by name when the code runs.
+    Fixed(Rc<Layout>),
+}
+
+/// Something wrong, found while compiling.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) at: At,
+    pub(crate) warning: bool,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl From<SyntaxError> for Problem {
+    fn from(error: SyntaxError) -> Self {
+        Problem {
+            at: error.at,
+            warning: false,
+            message: error.message,
+            hint: error.hint,
+        }
+    }
+}
+
+/// Compiles one text.
+pub(crate) struct Compiler<'c, 'e> {
+    env: &'c mut Env<'e>,
+    slots: Slots<'c>,
+    source: Rc<Source>,
+    ops: Vec<Op>,
+    consts: Vec<Value>,
+    const_index: Map<Box<[u8]>, u32>,
+    guards: Vec<Guard>,
+    foreachs: Vec<Foreach>,
+    switches: Vec<Map<Box<[u8]>, u32>>,
+    defaults: Vec<u32>,
+    marks: Vec<(u32, At, At)>,
+    /// Values on the frame's part of the stack at this point.
+    depth: u32,
+    /// Loops and catches around this point, innermost last.
+    around: Vec<Around>,
+    /// The side that commands are turned to here by a command around them.
+    side: Option<Side>,
+    nesting: u32,
+    problems: Vec<Problem>,
+}
+
+/// What a point in the code is inside of.
+enum Around {
+    Loop {
+        depth: u32,
+        /// Jumps to be pointed behind the loop, and to its next round.
+        outs: Vec<usize>,
+        agains: Vec<usize>,
+    },
+    Catch,
+}
+
+/// How deep bodies may stand in bodies.
+const NESTING: u32 = 100;
+
+impl<'c, 'e> Compiler<'c, 'e> {
+    pub(crate) fn new(env: &'c mut Env<'e>, slots: Slots<'c>, source: Rc<Source>) -> Self {
+        Compiler {
+            env,
+            slots,
+            source,
+            ops: Vec::new(),
+            consts: Vec::new(),
+            const_index: Map::default(),
+            guards: Vec::new(),
+            foreachs: Vec::new(),
+            switches: Vec::new(),
+            defaults: Vec::new(),
+            marks: Vec::new(),
+            depth: 0,
+            around: Vec::new(),
+            side: None,
+            nesting: 0,
+            problems: Vec::new(),
+        }
+    }
+
+    /// Compiles a script that leaves its value.
+    pub(crate) fn script_code(mut self, script: &Script) -> (Code, Vec<Problem>) {
+        self.script(script, true);
+        self.emit(Op::End);
+        self.finish()
+    }
+
+    /// Compiles an expression that leaves its value.
+    pub(crate) fn expr_code(mut self, expr: &crate::ast::Expr) -> (Code, Vec<Problem>) {
+        self.expr(expr);
+        self.emit(Op::Number);
+        self.emit(Op::End);
+        self.finish()
+    }
+
+    /// Compiles parts that are put together.
+    pub(crate) fn parts_code(mut self, parts: &[Part]) -> (Code, Vec<Problem>) {
+        self.parts(parts);
+        self.emit(Op::End);
+        self.finish()
+    }
+
+    fn finish(self) -> (Code, Vec<Problem>) {
+        let code = Code {
+            ops: self.ops,
+            consts: self.consts,
+            guards: self.guards,
+            foreachs: self.foreachs,
+            switches: self.switches,
+            defaults: self.defaults,
+            marks: self.marks,
+            source: self.source,
+        };
+        (code, self.problems)
+    }
+
+    fn emit(&mut self, op: Op) -> usize {
+        self.ops.push(op);
+        self.ops.len() - 1
+    }
+
+    fn here(&self) -> u32 {
+        self.ops.len() as u32
+    }
+
+    /// Points a jump to what comes next.
+    fn land(&mut self, jump: usize) {
+        let here = self.here();
+        self.point(jump, here);
+    }
+
+    fn point(&mut self, jump: usize, to: u32) {
+        match &mut self.ops[jump] {
+            Op::Jump(at)
+            | Op::Loop(at)
+            | Op::JumpIf(at)
+            | Op::JumpIfNot(at)
+            | Op::JumpUnless(_, at)
+            | Op::ForeachStep(_, at) => *at = to,
+            other => unreachable!("{other:?} is no jump"),
+        }
+    }
+
+    fn constant(&mut self, value: Value) {
+        let key: Box<[u8]> = (&*value.bytes()).into();
+        let number = match self.const_index.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = self.consts.len() as u32;
+                self.consts.push(value);
+                self.const_index.insert(key, number);
+                number
+            }
+        };
+        self.emit(Op::Const(number));
+        self.depth += 1;
+    }
+
+    fn literal(&mut self, text: &[u8]) {
+        self.constant(Value::literal(text));
+    }
+
+    fn pop(&mut self) {
+        self.emit(Op::Pop);
+        self.depth -= 1;
+    }
+
+    fn problem(&mut self, at: At, message: impl Into<String>) {
+        self.problems.push(Problem {
+            at,
+            warning: false,
+            message: message.into(),
+            hint: None,
+        });
+    }
+
+    fn warn(&mut self, at: At, message: impl Into<String>) {
+        self.problems.push(Problem {
+            at,
+            warning: true,
+            message: message.into(),
+            hint: None,
+        });
+    }
+
+    /// A script in place: with `want` it leaves its value, else nothing.
+    pub(crate) fn script(&mut self, script: &Script, want: bool) {
+        let Some((last, rest)) = script.commands.split_last() else {
+            if want {
+                self.constant(Value::Empty);
+            }
+            return;
+        };
+        for command in rest {
+            self.command(command, false);
+        }
+        self.command(last, want);
+    }
+
+    /// The script in a literal word, in place, or the one that a word gives when it is run.
+    fn body(&mut self, word: &Word, want: bool) {
+        if self.nesting >= NESTING {
+            self.problem(word.at, "scripts stand too deep in each other");
+            if want {
+                self.constant(Value::Empty);
+            }
+            return;
+        }
+        self.nesting += 1;
+        match self.body_script(word) {
+            Some(Ok(script)) => self.script(&script, want),
+            Some(Err(error)) => {
+                self.problems.push(error.into());
+                if want {
+                    self.constant(Value::Empty);
+                }
+            }
+            None => {
+                self.word(word);
+                self.emit(Op::Eval(1));
+                if !want {
+                    self.pop();
+                }
+            }
+        }
+        self.nesting -= 1;
+    }
+
+    /// The syntax of a literal word that is a script.
+    fn body_script(&self, word: &Word) -> Option<Result<Script, SyntaxError>> {
+        if let Some(inner) = &word.inner {
+            return Some(self.parse_range(inner.clone()));
+        }
+        let text = word.literal()?;
+        // Its backslashes are substituted already: its positions are those of the word.
+        let at = word.at;
+        let parsed = crate::parse::script(text, 0..text.len() as u32);
+        Some(parsed.map(|mut script| {
+            settle(&mut script, at);
+            script
+        }))
+    }
+
+    fn parse_range(&self, range: Range<u32>) -> Result<Script, SyntaxError> {
+        crate::parse::script(&self.source.text, range)
+    }
+
+    /// A command: with `want` it leaves its value, else nothing.
+    fn command(&mut self, command: &Command, want: bool) {
+        self.marks.push((self.here(), command.at, command.end));
+        let before = self.depth;
+        let mark = self.marks.len() - 1;
+        if let Some(name) = command.words[0].literal() {
+            let name = name.strip_prefix(b"::").unwrap_or(name).to_vec();
+            if !self.special(&name, command, want) {
+                self.plain(&name, command);
+                if !want {
+                    self.pop();
+                }
+            }
+        } else {
+            for word in &command.words {
+                self.word(word);
+            }
+            self.emit(Op::Invoke(command.words.len() as u16));
+            self.depth -= command.words.len() as u32 - 1;
+            if !want {
+                self.pop();
+            }
+        }
+        debug_assert_eq!(self.depth, before + u32::from(want), "{command:?}");
+        // What follows within the command around this one is its own again.
+        if let Some(outer) = self.enclosing(mark) {
+            self.marks.push((self.here(), outer.0, outer.1));
+        }
+    }
+
+    /// The command around the one whose mark has this number.
+    fn enclosing(&self, mark: usize) -> Option<(At, At)> {
+        let (_, at, end) = self.marks[mark];
+        self.marks[..mark]
+            .iter()
+            .rev()
+            .find(|outer| outer.1 <= at && end <= outer.2 && (outer.1, outer.2) != (at, end))
+            .map(|outer| (outer.1, outer.2))
+    }
+
+    /// A command that is none of the compiler's.
+    fn plain(&mut self, name: &[u8], command: &Command) {
+        let args = &command.words[1..];
+        if let Some(number) = self.env.commands.find(name) {
+            let native = self.env.commands.list[usize::from(number)];
+            let count = args.len();
+            if count < usize::from(native.least)
+                || (native.most != crate::command::ANY && count > usize::from(native.most))
+            {
+                if self.env.strict {
+                    let fault = native.wrong_args();
+                    self.problem(command.at, fault_text(&fault));
+                }
+            }
+            if let Some(event) = self.env.event
+                && !native.events.has(event)
+            {
+                self.problem(
+                    command.at,
+                    format!("{} can't be used in {event}", native.name),
+                );
+            }
+            for word in args {
+                self.word(word);
+            }
+            self.emit(Op::Call(number, count as u16));
+            self.depth = self.depth + 1 - count as u32;
+            return;
+        }
+        let known = self.env.procs.borrow().seen_from(&self.source.rule, name);
+        if let Some(number) = known {
+            for word in args {
+                self.word(word);
+            }
+            self.emit(Op::CallProc(number, args.len() as u16));
+            self.depth = self.depth + 1 - args.len() as u32;
+            return;
+        }
+        if self.env.strict {
+            self.unknown(name, command);
+        }
+        for word in &command.words {
+            self.word(word);
+        }
+        self.emit(Op::Invoke(command.words.len() as u16));
+        self.depth -= args.len() as u32;
+    }
+
+    fn unknown(&mut self, name: &[u8], command: &Command) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let (message, hint) = if let Some(reason) = disabled(&name) {
+            (
+                format!("the command {name} is disabled: {reason}"),
+                None,
+            )
+        } else if let Some(reason) = crate::world::missing(&name) {
+            (
+                format!("the command {name} is not implemented"),
+                (!reason.is_empty()).then(|| reason.to_owned()),
+            )
+        } else {
+            let names = self.env.commands.list.iter().map(|c| c.name);
+            let near = crate::check::nearest(&name, names.chain(SPECIAL.iter().copied()));
+            (
+                format!("invalid command name \"{name}\""),
+                near.map(|near| format!("did you mean {near}?")),
+            )
+        };
+        self.problems.push(Problem {
+            at: command.at,
+            warning: false,
+            message,
+            hint,
+        });
+    }
+
+    /// A word: leaves its value.
+    fn word(&mut self, word: &Word) {
+        self.parts(&word.parts);
+    }
+
+    fn parts(&mut self, parts: &[Part]) {
+        match parts {
+            [] => self.constant(Value::Empty),
+            [Part::Text(text)] => self.literal(text),
+            [only] => self.part(only),
+            several => {
+                self.push_parts(several);
+                self.emit(Op::Concat(several.len() as u16));
+                self.depth -= several.len() as u32 - 1;
+            }
+        }
+    }
+
+    fn push_parts(&mut self, parts: &[Part]) {
+        for part in parts {
+            match part {
+                Part::Text(text) => self.literal(text),
+                other => self.part(other),
+            }
+        }
+    }
+
+    fn part(&mut self, part: &Part) {
+        match part {
+            Part::Text(text) => self.literal(text),
+            Part::Var(var) => self.load(&var.name, var.index.as_deref()),
+            Part::Script(script) => {
+                if self.nesting >= NESTING {
+                    return self.constant(Value::Empty);
+                }
+                self.nesting += 1;
+                self.script(script, true);
+                self.nesting -= 1;
+            }
+        }
+    }
+
+    /// The slot of a name, if it has one that is known now.
+    fn slot(&mut self, name: &[u8]) -> Option<Var> {
+        if let Some(name) = static_name(name) {
+            return Some(Var::of_worker(self.env.statics.slot(name)));
+        }
+        if matches!(name, b"errorInfo" | b"errorCode") {
+            let name = [b"::", name].concat();
+            return Some(Var::of_worker(self.env.statics.slot(&name)));
+        }
+        match &mut self.slots {
+            Slots::Grow(layout) => Some(Var::local(layout.slot(name))),
+            Slots::Fixed(layout) => layout.find(name).map(Var::local),
+        }
+    }
+
+    /// Guards the code from `start` to here.
+    fn guard(&mut self, start: u32, depth: u32, holds: Holds) {
+        let end = self.here();
+        self.guards.push(Guard {
+            start,
+            end,
+            depth,
+            holds,
+        });
+    }
+}
+
+/// Tcl commands that BIG-IP disables, and why.
+pub(crate) fn disabled(name: &str) -> Option<&'static str> {
+    let reason = match name {
+        "exec" | "open" | "file" | "fconfigure" | "fcopy" | "fileevent" | "flush" | "gets" | "glob"
+        | "puts" | "pwd" | "cd" | "read" | "seek" | "tell" | "eof" | "fblocked" | "filename" | "pid"
+        | "close" => "rules have no files and start no programs",
+        "socket" => "use connect, send and recv",
+        "source" | "load" | "unload" | "package" | "pkg::create" | "pkg_mkIndex" | "auto_execok"
+        | "auto_import" | "auto_load" | "auto_mkindex" | "auto_mkindex_old" | "auto_qualify"
+        | "auto_reset" | "unknown" => "a rule is one text, and nothing is loaded from elsewhere",
+        "interp" | "namespace" | "rename" | "trace" | "exit" | "bgerror" | "encoding" | "history"
+        | "http" | "memory" | "tcl_findLibrary" => "it would reach beyond the rule",
+        "vwait" | "update" | "time" => "a rule waits by after, collect and their like",
+        _ => return None,
+    };
+    Some(reason)
+}
+
+/// Commands that the compiler knows itself.
+pub(crate) const SPECIAL: &[&str] = &[
+    "append", "break", "call", "catch", "clientside", "continue", "error", "eval", "expr", "for",
+    "foreach", "if", "incr", "lappend", "peer", "proc", "return", "serverside", "set", "subst",
+    "switch", "unset", "uplevel", "while",
+];
+
+/// What an error says.
+pub(crate) fn fault_text(fault: &crate::fault::Fault) -> String {
+    match fault.kind() {
+        crate::fault::Kind::Error(error) => error.message.value().lossy(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Has all of a script stand at one place.
+fn settle(script: &mut Script, at: At) {
+    for command in &mut script.commands {
+        (command.at, command.end) = (at, at);
+        for word in &mut command.words {
+            word.at = at;
+            // Where its text was, it is not any more.
+            word.inner = None;
+            settle_parts(&mut word.parts, at);
+        }
+    }
+}
+
+fn settle_parts(parts: &mut [Part], at: At) {
+    for part in parts {
+        match part {
+            Part::Text(_) => {}
+            Part::Script(script) => settle(script, at),
+            Part::Var(var) => {
+                var.at = at;
+                settle_parts(var.index.as_deref_mut().unwrap_or(&mut []), at);
+            }
+        }
+    }
+}
+
+/// A variable's word: its name, and the parts of its index.
+pub(crate) enum Named<'w> {
+    /// Known now.
+    Plain(&'w [u8], Option<Vec<Part>>),
+    /// Known when it is run.
+    Computed,
+}
+
+/// Takes a word that names a variable apart: `a`, `a(b)`, `a($i)`.
+pub(crate) fn named(word: &Word) -> Named<'_> {
+    match word.parts.as_slice() {
+        [Part::Text(text)] => {
+            let (name, index) = split_name(text);
+            Named::Plain(name, index.map(|index| vec![Part::Text(index.to_vec())]))
+        }
+        [Part::Text(first), rest @ ..] => {
+            let Some(open) = memchr::memchr(b'(', first) else {
+                return Named::Computed;
+            };
+            let Some(Part::Text(last)) = rest.last() else {
+                return Named::Computed;
+            };
+            if last.last() != Some(&b')') {
+                return Named::Computed;
+            }
+            let mut index = Vec::new();
+            if open + 1 < first.len() {
+                index.push(Part::Text(first[open + 1..].to_vec()));
+            }
+            index.extend_from_slice(&rest[..rest.len() - 1]);
+            if last.len() > 1 {
+                index.push(Part::Text(last[..last.len() - 1].to_vec()));
+            }
+            Named::Plain(&first[..open], Some(index))
+        }
+        _ => Named::Computed,
+    }
+}

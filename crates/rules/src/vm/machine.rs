@@ -1,0 +1,789 @@
+//! The loop that runs bytecode.
+
+use super::arith;
+use super::frame::{Fiber, Frame, FrameKind};
+use super::scope::Place;
+use crate::code::{Code, Matching, Op, Target, Turn, Var};
+use crate::command::{ANY, Command, Ctx};
+use crate::event::Side;
+use crate::fault::{Error, Fault, Kind, Message, Return};
+use crate::host::Wait;
+use crate::value::{Chars, Number, Value};
+use std::rc::Rc;
+
+/// Runs the texts of a fiber.
+pub(crate) struct Machine<'m, 'a> {
+    pub(crate) ctx: &'m mut Ctx<'a>,
+    pub(crate) fiber: &'m mut Fiber,
+}
+
+/// How a run stops.
+pub(crate) enum Ran {
+    /// It is over.
+    Value(Value),
+    /// It waits: the value that it waits for is to be pushed.
+    Wait(Wait),
+}
+
+/// Whether the frame that runs is another one now.
+pub(super) enum Next {
+    Frame,
+    Done(Value),
+}
+
+impl Machine<'_, '_> {
+    /// Runs until the frames above `floor` are done.
+    ///
+    /// # Errors
+    ///
+    /// What was raised and nobody held.
+    pub(crate) fn run(&mut self, floor: usize) -> Result<Ran, Fault> {
+        if let Some(fault) = self.fiber.failed.take()
+            && let Next::Done(value) = self.unwind(fault, floor)?
+        {
+            return Ok(Ran::Value(value));
+        }
+        'frame: loop {
+            let Some(frame) = self.fiber.frames.last() else {
+                return Ok(Ran::Value(Value::Empty));
+            };
+            let code = Rc::clone(&frame.code);
+            let mut pc = frame.pc as usize;
+            let scope = frame.scope;
+            self.ctx.scopes.current = scope as usize;
+            'next: loop {
+                let op = code.ops[pc];
+                pc += 1;
+                let fault = 'op: {
+                    // Gives a result's value, or goes to where faults are dealt with.
+                    macro_rules! ok {
+                        ($result:expr) => {
+                            match $result {
+                                Ok(value) => value,
+                                Err(fault) => break 'op fault,
+                            }
+                        };
+                    }
+                    let stack = &mut self.fiber.stack;
+                    match op {
+                        Op::Const(n) => stack.push(code.consts[n as usize].clone()),
+                        Op::Pop => {
+                            stack.pop();
+                        }
+                        Op::Dup => {
+                            let top = top(stack).clone();
+                            stack.push(top);
+                        }
+                        Op::Concat(n) => {
+                            let at = stack.len() - usize::from(n);
+                            let text = concat(&stack[at..]);
+                            ok!(self.ctx.meter.charge(text.len()));
+                            stack.truncate(at);
+                            stack.push(text);
+                        }
+                        Op::Load(var) => {
+                            let scopes = &*self.ctx.scopes;
+                            stack.push(ok!(scopes.load(self.ctx.statics, place(var, scope))));
+                        }
+                        Op::LoadElement(var, n) => {
+                            let at = stack.len() - usize::from(n);
+                            let scopes = &*self.ctx.scopes;
+                            let place = place(var, scope);
+                            let loaded = if n == 1 {
+                                scopes.load_element(self.ctx.statics, place, &stack[at].bytes())
+                            } else {
+                                let scratch = &mut self.fiber.scratch;
+                                join_into(scratch, &stack[at..]);
+                                scopes.load_element(self.ctx.statics, place, scratch)
+                            };
+                            stack.truncate(at);
+                            stack.push(ok!(loaded));
+                        }
+                        Op::Store(var) => {
+                            let value = top(stack).clone();
+                            ok!(self.ctx.scopes.store(self.ctx.statics, place(var, scope), value));
+                        }
+                        Op::StorePop(var) => {
+                            let value = stack.pop().unwrap_or_default();
+                            ok!(self.ctx.scopes.store(self.ctx.statics, place(var, scope), value));
+                        }
+                        Op::StoreElement(var, n) => {
+                            let value = stack.pop().unwrap_or_default();
+                            let at = stack.len() - usize::from(n);
+                            ok!(self.ctx.meter.charge(64));
+                            let scratch = &mut self.fiber.scratch;
+                            join_into(scratch, &stack[at..]);
+                            stack.truncate(at);
+                            let place = place(var, scope);
+                            let scopes = &mut *self.ctx.scopes;
+                            ok!(scopes.store_element(self.ctx.statics, place, scratch, value.clone()));
+                            stack.push(value);
+                        }
+                        Op::Increment(var, by) => {
+                            let place = place(var, scope);
+                            let scopes = &mut *self.ctx.scopes;
+                            let sum = match scopes.value_mut(self.ctx.statics, place, None) {
+                                Some(Value::Int(int)) => {
+                                    *int = int.wrapping_add(i64::from(by));
+                                    Value::Int(*int)
+                                }
+                                Some(value) => {
+                                    let sum = ok!(value.int()).wrapping_add(i64::from(by));
+                                    *value = Value::Int(sum);
+                                    Value::Int(sum)
+                                }
+                                None => break 'op missing(scopes.load(self.ctx.statics, place)),
+                            };
+                            stack.push(sum);
+                        }
+                        Op::Jump(to) => pc = to as usize,
+                        Op::Loop(to) => {
+                            pc = to as usize;
+                            ok!(self.ctx.meter.spend(1));
+                        }
+                        Op::JumpIf(to) => {
+                            let condition = stack.pop().unwrap_or_default();
+                            if ok!(condition.truth()) {
+                                pc = to as usize;
+                            }
+                        }
+                        Op::JumpIfNot(to) => {
+                            let condition = stack.pop().unwrap_or_default();
+                            if !ok!(condition.truth()) {
+                                pc = to as usize;
+                            }
+                        }
+                        Op::JumpUnless(operator, to) => {
+                            let b = stack.pop().unwrap_or_default();
+                            let a = stack.pop().unwrap_or_default();
+                            let steps = &mut self.ctx.meter.steps;
+                            if !ok!(arith::holds(operator, &a, &b, steps)) {
+                                pc = to as usize;
+                            }
+                        }
+                        Op::Binary(operator) => {
+                            let b = stack.pop().unwrap_or_default();
+                            let a = stack.pop().unwrap_or_default();
+                            let steps = &mut self.ctx.meter.steps;
+                            stack.push(ok!(arith::binary(operator, &a, &b, steps)));
+                        }
+                        Op::Unary(operator) => {
+                            let a = stack.pop().unwrap_or_default();
+                            stack.push(ok!(arith::unary(operator, &a)));
+                        }
+                        Op::Number => {
+                            let top = top(stack);
+                            if matches!(top, Value::Text(_) | Value::List(_))
+                                && let Some(number) = top.number()
+                            {
+                                *top = Value::from(number);
+                            }
+                        }
+                        Op::Call(number, n) => {
+                            let command = crate::engine::commands().list[usize::from(number)];
+                            let at = stack.len() - usize::from(n);
+                            if n < u16::from(command.least)
+                                || (n > u16::from(command.most) && command.most != ANY)
+                            {
+                                stack.truncate(at);
+                                break 'op command.wrong_args();
+                            }
+                            if !command.events.has(self.ctx.event) {
+                                stack.truncate(at);
+                                break 'op misplaced(command.name, self.ctx.event);
+                            }
+                            ok!(self.ctx.meter.spend(1));
+                            let result = if self.ctx.program.profile_commands.get() {
+                                timed(self.ctx, command, &stack[at..])
+                            } else {
+                                (command.run)(self.ctx, &stack[at..])
+                            };
+                            stack.truncate(at);
+                            stack.push(ok!(result));
+                        }
+                        Op::CallProc(number, n) => {
+                            let known = self.ctx.program.procs.borrow().list[usize::from(number)].clone();
+                            let Some(proc) = known else {
+                                let name = Rc::clone(
+                                    &self.ctx.program.procs.borrow().names[usize::from(number)],
+                                );
+                                let at = stack.len() - usize::from(n);
+                                stack.truncate(at);
+                                break 'op Fault::error(format!("invalid command name \"{name}\""));
+                            };
+                            self.save(pc);
+                            ok!(self.enter_proc(proc, usize::from(n)));
+                            continue 'frame;
+                        }
+                        Op::End => {
+                            let value = stack.pop().unwrap_or_default();
+                            match self.leave(value, floor) {
+                                Next::Frame => continue 'frame,
+                                Next::Done(value) => return Ok(Ran::Value(value)),
+                            }
+                        }
+                        Op::Return => {
+                            let value = stack.pop().unwrap_or_default();
+                            let frame = self.fiber.frames.last();
+                            if frame.is_some_and(|f| matches!(f.kind, FrameKind::Script)) {
+                                break 'op returned(value);
+                            }
+                            match self.leave(value, floor) {
+                                Next::Frame => continue 'frame,
+                                Next::Done(value) => return Ok(Ran::Value(value)),
+                            }
+                        }
+                        Op::ForeachStep(number, out) => {
+                            let info = &code.foreachs[usize::from(number)];
+                            let top = stack.len() - 1;
+                            let Value::Int(round) = stack[top] else {
+                                break 'op Fault::error("foreach lost its place");
+                            };
+                            let round = round as usize;
+                            let base = top - info.lists.len();
+                            let mut more = false;
+                            for (names, list) in info.lists.iter().zip(&stack[base..top]) {
+                                more |= items(list).len() > round * names.len();
+                            }
+                            if !more {
+                                pc = out as usize;
+                                continue 'next;
+                            }
+                            stack[top] = Value::Int(round as i64 + 1);
+                            for (names, list) in info.lists.iter().zip(&stack[base..top]) {
+                                for (n, target) in names.iter().enumerate() {
+                                    let item = items(list).get(round * names.len() + n);
+                                    let item = item.cloned().unwrap_or_default();
+                                    ok!(match target {
+                                        Target::Slot(var) => self.ctx.scopes.store(
+                                            self.ctx.statics,
+                                            place(*var, scope),
+                                            item
+                                        ),
+                                        Target::Name(name) => self.ctx.set(name, item),
+                                    });
+                                }
+                            }
+                        }
+                        Op::Switch(table) => {
+                            let value = stack.pop().unwrap_or_default();
+                            let table = table as usize;
+                            let found = code.switches[table].get(&*value.bytes());
+                            pc = *found.unwrap_or(&code.defaults[table]) as usize;
+                        }
+                        Op::Eval(n) => {
+                            let script = take_script(stack, usize::from(n));
+                            self.save(pc);
+                            ok!(self.enter_script(script, scope));
+                            continue 'frame;
+                        }
+                        Op::Invoke(n) => {
+                            self.save(pc);
+                            if ok!(self.invoke(usize::from(n))) {
+                                continue 'frame;
+                            }
+                        }
+                        Op::Uplevel(n) => {
+                            let script = take_script(stack, usize::from(n));
+                            let level = stack.pop().unwrap_or_default();
+                            let Some(scope) = self.ctx.scopes.level(&level.bytes()) else {
+                                break 'op Fault::error(format!("bad level \"{}\"", level.lossy()));
+                            };
+                            self.save(pc);
+                            ok!(self.enter_script(script, scope as u32));
+                            continue 'frame;
+                        }
+                        Op::EvalExpr(n) => {
+                            let at = stack.len() - usize::from(n);
+                            let text = if n == 1 { stack[at].clone() } else { concat(&stack[at..]) };
+                            stack.truncate(at);
+                            if let Some(number) = text.number() {
+                                stack.push(Value::from(number));
+                                continue 'next;
+                            }
+                            ok!(self.ctx.meter.spend(1));
+                            self.save(pc);
+                            ok!(self.enter_expr(&text, scope));
+                            continue 'frame;
+                        }
+                        Op::Subst(without) => {
+                            let text = stack.pop().unwrap_or_default();
+                            self.save(pc);
+                            ok!(self.enter_subst(&text, without, scope));
+                            continue 'frame;
+                        }
+                        other => ok!(self.seldom(other, scope)),
+                    }
+                    continue 'next;
+                };
+                self.save(pc);
+                match fault.kind() {
+                    Kind::Wait(_) => {
+                        let Kind::Wait(wait) = fault.into_kind() else {
+                            continue;
+                        };
+                        return Ok(Ran::Wait(wait));
+                    }
+                    Kind::Eval(_) => {
+                        let Kind::Eval(script) = fault.into_kind() else {
+                            continue;
+                        };
+                        if let Err(fault) = self.enter_script(script, scope) {
+                            match self.unwind(fault, floor)? {
+                                Next::Frame => continue 'frame,
+                                Next::Done(value) => return Ok(Ran::Value(value)),
+                            }
+                        }
+                        continue 'frame;
+                    }
+                    _ => match self.unwind(fault, floor)? {
+                        Next::Frame => continue 'frame,
+                        Next::Done(value) => return Ok(Ran::Value(value)),
+                    },
+                }
+            }
+        }
+    }
+
+    /// Instructions that are not worth a place in the loop.
+    fn seldom(&mut self, op: Op, scope: u32) -> Result<(), Fault> {
+        let stack = &mut self.fiber.stack;
+        let mut pop = || stack.pop().unwrap_or_default();
+        match op {
+            Op::LoadNamed => {
+                let name = pop();
+                let value = self.ctx.get(&name)?;
+                self.fiber.stack.push(value);
+            }
+            Op::StoreNamed => {
+                let (value, name) = (pop(), pop());
+                self.ctx.set(&name, value.clone())?;
+                self.fiber.stack.push(value);
+            }
+            Op::StoreNamedBelow => {
+                let (name, value) = (pop(), pop());
+                self.ctx.set(&name, value)?;
+            }
+            Op::IncrementBy(var) => {
+                let amount = pop();
+                let sum = self.increment(place(var, scope), None, &amount)?;
+                self.fiber.stack.push(sum);
+            }
+            Op::IncrementElement(var, n) => {
+                let amount = pop();
+                let index = self.index(n);
+                let sum = self.increment(place(var, scope), Some(&index), &amount)?;
+                self.fiber.stack.push(sum);
+            }
+            Op::IncrementNamed => {
+                let (amount, name) = (pop(), pop());
+                let sum = self.ctx.get(&name)?.int()?.wrapping_add(amount.int()?);
+                self.ctx.set(&name, Value::Int(sum))?;
+                self.fiber.stack.push(Value::Int(sum));
+            }
+            Op::Append(var) => {
+                let more = pop();
+                self.append(place(var, scope), None, more)?;
+            }
+            Op::AppendElement(var, n) => {
+                let more = pop();
+                let index = self.index(n);
+                self.append(place(var, scope), Some(&index), more)?;
+            }
+            Op::AppendNamed => {
+                let (more, name) = (pop(), pop());
+                let (at, index) = self.named(&name);
+                self.append(at, index.as_deref(), more)?;
+            }
+            Op::Push(var) => {
+                let item = pop();
+                self.push(place(var, scope), None, item)?;
+            }
+            Op::PushElement(var, n) => {
+                let item = pop();
+                let index = self.index(n);
+                self.push(place(var, scope), Some(&index), item)?;
+            }
+            Op::PushNamed => {
+                let (item, name) = (pop(), pop());
+                let (at, index) = self.named(&name);
+                self.push(at, index.as_deref(), item)?;
+            }
+            Op::Exists(var) => {
+                let there = self.ctx.scopes.exists(self.ctx.statics, place(var, scope), None);
+                stack.push(Value::from(there));
+            }
+            Op::ExistsElement(var, n) => {
+                let index = self.index(n);
+                let place = place(var, scope);
+                let there = self.ctx.scopes.exists(self.ctx.statics, place, Some(&index));
+                self.fiber.stack.push(Value::from(there));
+            }
+            Op::ExistsNamed => {
+                let name = pop();
+                let there = self.ctx.exists(&name);
+                self.fiber.stack.push(Value::from(there));
+            }
+            Op::Unset(var, complain) => {
+                let place = place(var, scope);
+                if !self.ctx.scopes.unset(self.ctx.statics, place, None) && complain {
+                    return Err(self.cant_unset(place, None));
+                }
+            }
+            Op::UnsetElement(var, n, complain) => {
+                let index = self.index(n);
+                let place = place(var, scope);
+                if !self.ctx.scopes.unset(self.ctx.statics, place, Some(&index)) && complain {
+                    return Err(self.cant_unset(place, Some(&index)));
+                }
+            }
+            Op::UnsetNamed(complain) => {
+                let name = pop();
+                let there = self.ctx.scopes.unset_named(self.ctx.statics, &name.bytes());
+                if !there && complain {
+                    return Err(Fault::error(format!(
+                        "can't unset \"{}\": no such variable",
+                        name.lossy()
+                    )));
+                }
+            }
+            Op::Matches(matching) => {
+                let (pattern, value) = (pop(), pop());
+                let fits = match matching {
+                    Matching::Exact => value.same_text(&pattern),
+                    Matching::Glob => crate::regex::glob(&pattern.bytes(), &value.bytes(), false),
+                    Matching::Regex => {
+                        let steps = &mut self.ctx.meter.steps;
+                        crate::commands::regexp::matches(&pattern, &value.bytes(), steps)?
+                    }
+                };
+                self.fiber.stack.push(Value::from(fits));
+            }
+            Op::ForeachBegin(n) => {
+                let at = stack.len() - usize::from(n);
+                for value in &mut stack[at..] {
+                    if !matches!(value, Value::List(_) | Value::Empty) {
+                        let items = value.list()?.to_vec();
+                        *value = Value::list_of(items);
+                    }
+                }
+                stack.push(Value::Int(0));
+            }
+            Op::Function(function, n) => {
+                let at = stack.len() - usize::from(n);
+                let host = &mut *self.ctx.host;
+                let value = arith::function(function, &stack[at..], || host.random())?;
+                stack.truncate(at);
+                stack.push(value);
+            }
+            Op::Proc => {
+                let (body, params, name) = (pop(), pop(), pop());
+                self.define(&name, &params, &body)?;
+                self.fiber.stack.push(Value::Empty);
+            }
+            Op::RaiseReturn => return Err(returned(pop())),
+            Op::ReturnWith => {
+                let (value, error_code, info, code) = (pop(), pop(), pop(), pop());
+                let code = return_code(&code)?;
+                let some = |value: Value| (!value.is_empty()).then_some(value);
+                return Err(Fault::from(Kind::Return(Return {
+                    value,
+                    code,
+                    info: some(info),
+                    error_code: some(error_code),
+                })));
+            }
+            Op::Error => {
+                let (code, info, message) = (pop(), pop(), pop());
+                let some = |value: Value| (!value.is_empty()).then_some(value);
+                return Err(Fault::from(Kind::Error(Error {
+                    message: Message::Value(message),
+                    code: some(code),
+                    info: some(info),
+                    trace: Vec::new(),
+                })));
+            }
+            Op::Break => return Err(Fault::from(Kind::Break)),
+            Op::Continue => return Err(Fault::from(Kind::Continue)),
+            Op::CaughtCode => {
+                let code = match &self.fiber.caught {
+                    Some(Kind::Error(_)) => 1,
+                    Some(Kind::Return(_)) => 2,
+                    Some(Kind::Break) => 3,
+                    Some(Kind::Continue) => 4,
+                    Some(Kind::Code(code, _)) => *code,
+                    _ => 0,
+                };
+                self.fiber.caught = None;
+                self.fiber.stack.push(Value::Int(code));
+            }
+            Op::CaughtValue => {
+                let value = match &self.fiber.caught {
+                    Some(Kind::Error(error)) => error.message.value(),
+                    Some(Kind::Return(returned)) => returned.value.clone(),
+                    Some(Kind::Code(_, value)) => value.clone(),
+                    _ => Value::Empty,
+                };
+                self.fiber.stack.push(value);
+            }
+            Op::EnterSide(turn) => {
+                let was = self.ctx.flow.side;
+                stack.push(Value::Int(i64::from(was == Side::Server)));
+                self.ctx.flow.side = match (turn, was) {
+                    (Turn::To(side), _) => side,
+                    (Turn::Over, Side::Client) => Side::Server,
+                    (Turn::Over, Side::Server) => Side::Client,
+                };
+            }
+            Op::LeaveSide => {
+                let value = pop();
+                let was = pop();
+                self.ctx.flow.side = match was {
+                    Value::Int(0) => Side::Client,
+                    _ => Side::Server,
+                };
+                self.fiber.stack.push(value);
+            }
+            Op::ResetSide(side) => {
+                self.ctx.flow.side = side.unwrap_or(self.ctx.event.side());
+            }
+            Op::IsSide(side) => {
+                let is = self.ctx.flow.side == side;
+                self.fiber.stack.push(Value::from(is));
+            }
+            other => unreachable!("{other:?} is run in the loop"),
+        }
+        Ok(())
+    }
+
+    pub(super) fn save(&mut self, pc: usize) {
+        if let Some(frame) = self.fiber.frames.last_mut() {
+            frame.pc = pc as u32;
+        }
+    }
+
+    /// Ends the frame on top with a value.
+    pub(super) fn leave(&mut self, value: Value, floor: usize) -> Next {
+        self.drop_frame();
+        if self.fiber.frames.len() <= floor {
+            return Next::Done(value);
+        }
+        self.fiber.stack.push(value);
+        Next::Frame
+    }
+
+    pub(super) fn drop_frame(&mut self) -> Option<Frame> {
+        let frame = self.fiber.frames.pop()?;
+        self.fiber.stack.truncate(frame.base as usize);
+        if let FrameKind::Proc(_) = frame.kind {
+            self.ctx.scopes.end(frame.scope as usize);
+        }
+        Some(frame)
+    }
+
+    /// Pops the texts of an index, put together.
+    fn index(&mut self, n: u16) -> Box<[u8]> {
+        let at = self.fiber.stack.len() - usize::from(n);
+        let scratch = &mut self.fiber.scratch;
+        join_into(scratch, &self.fiber.stack[at..]);
+        let index = scratch.as_slice().into();
+        self.fiber.stack.truncate(at);
+        index
+    }
+
+    /// A name's place, and its index.
+    fn named(&mut self, name: &Value) -> (Place, Option<Box<[u8]>>) {
+        let name = name.bytes();
+        let (base, index) = super::scope::split_name(&name);
+        let current = self.ctx.scopes.current;
+        let place = self.ctx.scopes.place(self.ctx.statics, current, base);
+        (place, index.map(Into::into))
+    }
+
+    fn increment(&mut self, place: Place, index: Option<&[u8]>, amount: &Value) -> Result<Value, Fault> {
+        let amount = amount.int().map_err(|fault| {
+            let mut fault = fault;
+            if let Kind::Error(error) = fault.kind_mut() {
+                error.info = None;
+            }
+            fault
+        })?;
+        let scopes = &mut *self.ctx.scopes;
+        match scopes.value_mut(self.ctx.statics, place, index) {
+            Some(value) => {
+                let sum = value.int()?.wrapping_add(amount);
+                *value = Value::Int(sum);
+                Ok(Value::Int(sum))
+            }
+            None => Err(missing(match index {
+                Some(index) => scopes.load_element(self.ctx.statics, place, index),
+                None => scopes.load(self.ctx.statics, place),
+            })),
+        }
+    }
+
+    fn append(&mut self, place: Place, index: Option<&[u8]>, more: Value) -> Result<(), Fault> {
+        self.ctx.meter.charge(more.len())?;
+        let scopes = &mut *self.ctx.scopes;
+        let whole = match scopes.value_mut(self.ctx.statics, place, index) {
+            Some(value) => {
+                value.append(&more.bytes());
+                value.clone()
+            }
+            None => {
+                match index {
+                    Some(index) => scopes.store_element(self.ctx.statics, place, index, more.clone())?,
+                    None => scopes.store(self.ctx.statics, place, more.clone())?,
+                }
+                more
+            }
+        };
+        self.fiber.stack.push(whole);
+        Ok(())
+    }
+
+    fn push(&mut self, place: Place, index: Option<&[u8]>, item: Value) -> Result<(), Fault> {
+        self.ctx.meter.charge(16)?;
+        let scopes = &mut *self.ctx.scopes;
+        let whole = match scopes.value_mut(self.ctx.statics, place, index) {
+            Some(value) => {
+                value.push(item)?;
+                value.clone()
+            }
+            None => {
+                let list = Value::list_of(vec![item]);
+                match index {
+                    Some(index) => scopes.store_element(self.ctx.statics, place, index, list.clone())?,
+                    None => scopes.store(self.ctx.statics, place, list.clone())?,
+                }
+                list
+            }
+        };
+        self.fiber.stack.push(whole);
+        Ok(())
+    }
+
+    fn cant_unset(&mut self, place: Place, index: Option<&[u8]>) -> Fault {
+        let name = self.ctx.scopes.name_of(self.ctx.statics, place);
+        let why = match (index, self.ctx.scopes.array(self.ctx.statics, place)) {
+            (Some(_), Some(_)) => "no such element in array",
+            (Some(_), None) if self.ctx.scopes.exists(self.ctx.statics, place, None) => {
+                "variable isn't array"
+            }
+            _ => "no such variable",
+        };
+        super::scope::cant("unset", &name, index, why)
+    }
+}
+
+fn top(stack: &mut [Value]) -> &mut Value {
+    let last = stack.len() - 1;
+    &mut stack[last]
+}
+
+#[inline]
+fn place(var: Var, scope: u32) -> Place {
+    if var.is_static() {
+        Place::Static(var.slot())
+    } else {
+        Place::Local {
+            scope,
+            slot: var.slot(),
+        }
+    }
+}
+
+/// The items of a value that is a list already.
+fn items(list: &Value) -> &[Value] {
+    match list {
+        Value::List(list) => list.items(),
+        _ => &[],
+    }
+}
+
+fn join_into(scratch: &mut Vec<u8>, texts: &[Value]) {
+    scratch.clear();
+    for text in texts {
+        scratch.extend_from_slice(&text.bytes());
+    }
+}
+
+fn concat(texts: &[Value]) -> Value {
+    let len = texts.iter().map(Value::len).sum();
+    let mut whole = Chars::with_capacity(len);
+    for text in texts {
+        whole.extend_from_slice(&text.bytes());
+    }
+    Value::from_chars(whole)
+}
+
+/// Pops texts that make a script: put together with spaces between, as `concat` does.
+fn take_script(stack: &mut Vec<Value>, n: usize) -> Value {
+    let at = stack.len() - n;
+    let script = if n == 1 {
+        stack[at].clone()
+    } else {
+        crate::commands::concat(&stack[at..])
+    };
+    stack.truncate(at);
+    script
+}
+
+/// Runs a command and counts its cycles.
+#[cold]
+fn timed(ctx: &mut Ctx<'_>, command: &'static Command, args: &[Value]) -> Result<Value, Fault> {
+    let began = ctx.host.cycles();
+    let result = (command.run)(ctx, args);
+    let cycles = ctx.host.cycles().wrapping_sub(began);
+    ctx.program.profile.command(ctx.rule, ctx.event, command.name, cycles);
+    result
+}
+
+fn returned(value: Value) -> Fault {
+    Fault::from(Kind::Return(Return {
+        value,
+        ..Return::default()
+    }))
+}
+
+/// The fault of reading what is not there.
+fn missing(read: Result<Value, Fault>) -> Fault {
+    match read {
+        Err(fault) => fault,
+        Ok(_) => Fault::error("variable is array"),
+    }
+}
+
+fn misplaced(name: &str, event: crate::event::Event) -> Fault {
+    Fault::error(format!("{name} can't be used in {event}"))
+}
+
+fn return_code(code: &Value) -> Result<i64, Fault> {
+    Ok(match &*code.bytes() {
+        b"" | b"ok" => 0,
+        b"error" => 1,
+        b"return" => 2,
+        b"break" => 3,
+        b"continue" => 4,
+        _ => match code.number() {
+            Some(Number::Int(code)) => code,
+            _ => {
+                return Err(Fault::error(format!(
+                    "bad completion code \"{}\": must be ok, error, return, break, continue, or an integer",
+                    code.lossy()
+                )));
+            }
+        },
+    })
+}
+
+/// What `code` belongs to is at hand in its frame.
+pub(crate) fn frame(code: Rc<Code>, base: usize, kind: FrameKind, scope: u32) -> Frame {
+    Frame {
+        code,
+        pc: 0,
+        base: base as u32,
+        kind,
+        scope,
+    }
+}
