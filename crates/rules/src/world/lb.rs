@@ -14,25 +14,45 @@ use super::pool::{
 };
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("LB::server", "?addr|name|pool|port|priority|ratio|weight?", 0, 1, server)
-        .at(CHOOSING)
-        .differs("before a member is chosen it gives the pool alone; no ripeness and route_domain"),
-    Command::new("LB::reselect", "?pool|node|virtual|snat|snatpool arg ...?", 0, ANY, reselect)
-        .at(Events::of(&[
-            Event::LbSelected,
-            Event::LbFailed,
-            Event::LbQueued,
-            Event::PersistDown,
-            Event::ServerConnected,
-            Event::HttpResponse,
-            Event::HttpRequestSend,
-        ]))
-        .differs("without clone"),
+    Command::new(
+        "LB::server",
+        "?addr|name|pool|port|priority|ratio|weight?",
+        0,
+        1,
+        server,
+    )
+    .at(CHOOSING)
+    .differs("before a member is chosen it gives the pool alone; no ripeness and route_domain"),
+    Command::new(
+        "LB::reselect",
+        "?pool|node|virtual|snat|snatpool arg ...?",
+        0,
+        ANY,
+        reselect,
+    )
+    .at(Events::of(&[
+        Event::LbSelected,
+        Event::LbFailed,
+        Event::LbQueued,
+        Event::PersistDown,
+        Event::ServerConnected,
+        Event::HttpResponse,
+        Event::HttpRequestSend,
+    ]))
+    .differs("without clone"),
     Command::new("LB::detach", "", 0, 0, detach).at(CHOOSING),
     Command::new("LB::mode", "method", 1, 1, mode).at(CHOOSING),
-    Command::new("LB::status", "?pool name member address ?port? | node address? ?state?", 0, 7, status)
-        .at(CHOOSING)
-        .differs("a node is up while a member of the chosen pool or of the virtual's pool at its address is"),
+    Command::new(
+        "LB::status",
+        "?pool name member address ?port? | node address? ?state?",
+        0,
+        7,
+        status,
+    )
+    .at(CHOOSING)
+    .differs(
+        "a node is up while a member of the chosen pool or of the virtual's pool at its address is",
+    ),
 ];
 
 /// What `LB::mode` takes, and what each is by its own name.
@@ -59,7 +79,9 @@ fn server(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     };
     let of = |give: fn(&Selected) -> Value| Ok(selected.as_ref().map(give).unwrap_or_default());
     let of_view = |give: fn(&MemberView) -> Value| {
-        let view = selected.as_ref().and_then(|selected| view_of(ctx, selected));
+        let view = selected
+            .as_ref()
+            .and_then(|selected| view_of(ctx, selected));
         Ok(view.as_ref().map(give).unwrap_or_default())
     };
     match &*what.bytes() {
@@ -72,7 +94,9 @@ fn server(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
         other => Err(Fault::bad(
             "option",
             other,
-            &["addr", "name", "pool", "port", "priority", "ratio", "weight"],
+            &[
+                "addr", "name", "pool", "port", "priority", "ratio", "weight",
+            ],
         )),
     }
 }
@@ -255,7 +279,10 @@ mod tests {
             ("LB::server name", "one"),
             ("LB::server ratio", "1"),
             ("LB::server priority", "0"),
-            ("LB::server mood", "!bad option \"mood\": must be addr, name, pool, port, priority, ratio, or weight"),
+            (
+                "LB::server mood",
+                "!bad option \"mood\": must be addr, name, pool, port, priority, ratio, or weight",
+            ),
         ]);
     }
 
@@ -265,13 +292,19 @@ mod tests {
         world.check(&[("LB::reselect pool spare", "")]);
         assert!(world.flow.steering.reselect);
         let pool = Value::from("spare");
-        assert_eq!(world.flow.steering.target, Target::Pool { pool, member: None });
+        assert_eq!(
+            world.flow.steering.target,
+            Target::Pool { pool, member: None }
+        );
         world.check(&[
             ("LB::reselect node 10.9.9.9 99", ""),
             ("LB::reselect snat automap", ""),
             ("LB::detach", ""),
             ("LB::mode leastconnections", ""),
-            ("LB::mode wild", "!bad mode \"wild\": must be rr, ratio, leastconns, hash, or random"),
+            (
+                "LB::mode wild",
+                "!bad mode \"wild\": must be rr, ratio, leastconns, hash, or random",
+            ),
             ("LB::reselect pool none", "!pool \"none\" not found"),
         ]);
         let steering = &world.flow.steering;
@@ -280,7 +313,10 @@ mod tests {
         assert!(steering.detach);
         assert_eq!(steering.mode, Some(Value::from("leastconns")));
         world.check(&[("LB::reselect snatpool sp", "")]);
-        assert_eq!(world.flow.steering.snat, Some(Snat::Pool(Value::from("sp"))));
+        assert_eq!(
+            world.flow.steering.snat,
+            Some(Snat::Pool(Value::from("sp")))
+        );
     }
 
     #[test]
@@ -294,11 +330,17 @@ mod tests {
             ("LB::status pool www member 10.0.0.2", "down"),
             ("LB::status pool www member 10.0.0.2 80 up", "0"),
             ("LB::status pool www member 10.0.0.2 down", "1"),
-            ("LB::status pool spare member 10.0.1.1 80", "session_disabled"),
+            (
+                "LB::status pool spare member 10.0.1.1 80",
+                "session_disabled",
+            ),
             ("LB::status pool www member 10.0.0.1 session_enabled", "1"),
             ("LB::status node 10.0.0.1", "up"),
             ("LB::status node 10.0.0.2 up", "0"),
-            ("LB::status pool www member 10.0.0.7 80", "!pool \"www\" has no member \"10.0.0.7\""),
+            (
+                "LB::status pool www member 10.0.0.7 80",
+                "!pool \"www\" has no member \"10.0.0.7\"",
+            ),
         ]);
         select(&mut world);
         world.check(&[("LB::status", "up"), ("LB::status up", "1")]);

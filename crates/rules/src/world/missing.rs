@@ -59,8 +59,14 @@ pub const COMMANDS: &[Missing] = &[
     of("DHCPv4::*", NO_PROTOCOL),
     of("DHCPv6::*", NO_PROTOCOL),
     of("DIAMETER::*", NO_PROTOCOL),
-    of("DNS::*", "messages of DNS are not taken apart; UDP::payload has their bytes"),
-    of("DNSMSG::*", "messages of DNS are not taken apart; UDP::payload has their bytes"),
+    of(
+        "DNS::*",
+        "messages of DNS are not taken apart; UDP::payload has their bytes",
+    ),
+    of(
+        "DNSMSG::*",
+        "messages of DNS are not taken apart; UDP::payload has their bytes",
+    ),
     of("DOSL7::*", NO_MODULE),
     of("DSLITE::*", NO_PROTOCOL),
     of("ECA::*", NO_MODULE),
@@ -74,7 +80,10 @@ pub const COMMANDS: &[Missing] = &[
     of("HTML::*", "use STREAM:: or HTTP::payload"),
     of("HTTP2::*", "HTTP/2 is not handled by rules"),
     of("HTTP::class", NO_MODULE),
-    of("HTTP::fallback", "use HTTP::respond or HTTP::redirect at LB_FAILED"),
+    of(
+        "HTTP::fallback",
+        "use HTTP::respond or HTTP::redirect at LB_FAILED",
+    ),
     of("HTTP::host_cookie", ""),
     of("HTTP::hsts", "insert the field Strict-Transport-Security"),
     of("HTTP::passthrough_reason", ""),
@@ -102,7 +111,10 @@ pub const COMMANDS: &[Missing] = &[
     of("LB::connect", ""),
     of("LB::connlimit", "limits are set in the configuration"),
     of("LB::context_id", ""),
-    of("LB::down", "members are taken out by their monitors or an operator"),
+    of(
+        "LB::down",
+        "members are taken out by their monitors or an operator",
+    ),
     of("LB::dst_tag", ""),
     of("LB::enable_decisionlog", ""),
     of("LB::persist", "use persist lookup"),
@@ -111,7 +123,10 @@ pub const COMMANDS: &[Missing] = &[
     of("LB::select", "the member is chosen after the event"),
     of("LB::snat", ""),
     of("LB::src_tag", ""),
-    of("LB::up", "members are brought back by their monitors or an operator"),
+    of(
+        "LB::up",
+        "members are brought back by their monitors or an operator",
+    ),
     of("LDAP::*", NO_PROTOCOL),
     of("LINE::*", NO_PROFILE),
     of("LINK::*", NO_LAYER),
@@ -122,7 +137,10 @@ pub const COMMANDS: &[Missing] = &[
     of("NAME::*", "use RESOLV::lookup"),
     of("NSH::*", NO_LAYER),
     of("NTLM::*", NO_MODULE),
-    of("ONECONNECT::*", "connections to members are used again by themselves; LB::detach gives one up"),
+    of(
+        "ONECONNECT::*",
+        "connections to members are used again by themselves; LB::detach gives one up",
+    ),
     of("PCP::*", NO_PROTOCOL),
     of("PEM::*", NO_MODULE),
     of("PLUGIN::*", NO_MODULE),
@@ -133,7 +151,10 @@ pub const COMMANDS: &[Missing] = &[
     of("PSC::*", NO_MODULE),
     of("PSM::*", NO_MODULE),
     of("QOE::*", NO_MODULE),
-    of("RADIUS::*", "messages of RADIUS are not taken apart; UDP::payload has their bytes"),
+    of(
+        "RADIUS::*",
+        "messages of RADIUS are not taken apart; UDP::payload has their bytes",
+    ),
     of("RESOLVER::*", "use RESOLV::lookup"),
     of("REST::*", NO_MODULE),
     of("REWRITE::*", "use STREAM:: or HTTP::payload"),
@@ -159,7 +180,10 @@ pub const COMMANDS: &[Missing] = &[
     of("SSL::modssl_sessionid_headers", ""),
     of("SSL::nextproto", "use SSL::alpn"),
     of("SSL::payload", ""),
-    of("SSL::profile", "profiles of TLS are chosen by the name that the client asks for"),
+    of(
+        "SSL::profile",
+        "profiles of TLS are chosen by the name that the client asks for",
+    ),
     of("SSL::release", ""),
     of("SSL::renegotiate", "there is no renegotiation"),
     of("SSL::respond", ""),
@@ -181,7 +205,6 @@ pub const COMMANDS: &[Missing] = &[
     of("TCP::earlyrxmit", NO_LAYER),
     of("TCP::ecn", NO_LAYER),
     of("TCP::enhanced_loss_recovery", NO_LAYER),
-    of("TCP::idletime", "use IP::idle_timeout"),
     of("TCP::keepalive", NO_LAYER),
     of("TCP::limxmit", NO_LAYER),
     of("TCP::lossfilter*", NO_LAYER),
@@ -245,7 +268,10 @@ pub const COMMANDS: &[Missing] = &[
     of("nexthop", NO_LAYER),
     of("nodes", "use members"),
     of("peer_connect", ""),
-    of("priority", "a priority stands behind the event's name or on top of the rule"),
+    of(
+        "priority",
+        "a priority stands behind the event's name or on top of the rule",
+    ),
     of("qos", NO_LAYER),
     of("rateclass", "there are no rate classes"),
     of("redirect", "use HTTP::redirect"),
@@ -253,7 +279,10 @@ pub const COMMANDS: &[Missing] = &[
     of("relate_server", ""),
     of("rmd160", "this digest is not offered"),
     of("server_send", ""),
-    of("sharedvar", "virtuals that hand a connection on don't share variables"),
+    of(
+        "sharedvar",
+        "virtuals that hand a connection on don't share variables",
+    ),
     of("traffic_group", NO_LAYER),
     of("translate", NO_LAYER),
     of("urlcatblindquery", NO_MODULE),
@@ -361,7 +390,11 @@ mod tests {
     fn nothing_is_listed_twice() {
         for table in [COMMANDS, EVENTS] {
             for (n, one) in table.iter().enumerate() {
-                assert!(!table[..n].iter().any(|other| other.name == one.name), "{}", one.name);
+                assert!(
+                    !table[..n].iter().any(|other| other.name == one.name),
+                    "{}",
+                    one.name
+                );
             }
         }
     }

@@ -106,8 +106,16 @@ fn persist(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
                 "persistence mode",
                 &mode,
                 &[
-                    "add", "cookie", "delete", "hash", "lookup", "none", "simple", "source_addr",
-                    "uie", "universal",
+                    "add",
+                    "cookie",
+                    "delete",
+                    "hash",
+                    "lookup",
+                    "none",
+                    "simple",
+                    "source_addr",
+                    "uie",
+                    "universal",
                 ],
             ));
         }
@@ -183,7 +191,10 @@ fn expiration(word: Option<&Value>) -> Result<u64, Fault> {
     let text = word.lossy();
     let wrong = || Fault::error(format!("invalid expiration \"{text}\""));
     let (days, clock) = match text.trim().split_once([' ', 'd']) {
-        Some((days, clock)) => (days.trim().parse::<u64>().map_err(|_| wrong())?, clock.trim()),
+        Some((days, clock)) => (
+            days.trim().parse::<u64>().map_err(|_| wrong())?,
+            clock.trim(),
+        ),
         None => (0, text.trim()),
     };
     let mut total = days.checked_mul(86_400).ok_or_else(wrong)?;
@@ -241,7 +252,11 @@ fn lookup(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
         Some(b"port") => Value::Int(address.port().into()),
         Some(b"pool") => Value::from(pool),
         Some(other) => {
-            return Err(Fault::bad("option", other, &["all", "node", "port", "pool"]));
+            return Err(Fault::bad(
+                "option",
+                other,
+                &["all", "node", "port", "pool"],
+            ));
         }
     })
 }
@@ -311,7 +326,10 @@ mod tests {
             ("persist hash abc", Persist::Hash(Value::from("abc"))),
             ("persist cookie", cookie("insert", "", 0)),
             ("persist cookie insert BIG", cookie("insert", "BIG", 0)),
-            ("persist cookie insert BIG {1d 00:01:02}", cookie("insert", "BIG", 86_462)),
+            (
+                "persist cookie insert BIG {1d 00:01:02}",
+                cookie("insert", "BIG", 86_462),
+            ),
             ("persist cookie hash BIG 5", cookie("hash", "BIG", 5)),
         ] {
             assert_eq!(world.text(command), "", "{command}");
@@ -327,7 +345,10 @@ mod tests {
     #[test]
     fn records_are_added_found_and_deleted() {
         let mut world = World::new();
-        world.check(&[("persist add uie k", "!persist add: no member is selected yet")]);
+        world.check(&[(
+            "persist add uie k",
+            "!persist add: no member is selected yet",
+        )]);
         world.flow.selected = Some(Selected {
             pool: "p".into(),
             name: "m".into(),

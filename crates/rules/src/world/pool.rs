@@ -71,7 +71,10 @@ pub(super) fn address_port(words: &[Value]) -> Result<SocketAddr, Fault> {
 /// An address, with or without brackets and a route domain.
 pub(super) fn plain_address(text: &str) -> Option<IpAddr> {
     let text = text.split_once('%').map_or(text, |(bare, _)| bare);
-    let text = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    let text = text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .unwrap_or(text);
     text.parse().ok()
 }
 
@@ -104,7 +107,11 @@ pub(super) fn find_member<'a>(
     let given = address_port(std::slice::from_ref(member)).ok();
     pool.members.iter().find(|view| match given {
         Some(given) => {
-            let port = if given.port() == 0 { port } else { given.port() };
+            let port = if given.port() == 0 {
+                port
+            } else {
+                given.port()
+            };
             view.address.ip() == given.ip() && (port == 0 || view.address.port() == port)
         }
         None => *view.name == *text && (port == 0 || view.address.port() == port),
@@ -255,7 +262,11 @@ mod tests {
 
     fn world() -> World {
         let mut world = World::new();
-        let members = [("10.0.0.1:80", true), ("10.0.0.2:8080", false), ("[2001:db8::1]:80", true)];
+        let members = [
+            ("10.0.0.1:80", true),
+            ("10.0.0.2:8080", false),
+            ("[2001:db8::1]:80", true),
+        ];
         world.pool("www", &members);
         world.host.virtuals = vec!["other"];
         world
@@ -283,8 +294,14 @@ mod tests {
         }
         world.check(&[
             ("pool none", "!pool \"none\" not found"),
-            ("pool www member 10.0.0.3 80", "!pool \"www\" has no member \"10.0.0.3\""),
-            ("pool www at 10.0.0.3", "!wrong # args: should be \"pool name ?member address ?port??\""),
+            (
+                "pool www member 10.0.0.3 80",
+                "!pool \"www\" has no member \"10.0.0.3\"",
+            ),
+            (
+                "pool www at 10.0.0.3",
+                "!wrong # args: should be \"pool name ?member address ?port??\"",
+            ),
         ]);
     }
 
@@ -333,7 +350,10 @@ mod tests {
             ("snat automap", Snat::Automap),
             ("snat none", Snat::None),
             ("snat 10.9.9.9", Snat::Address(address("10.9.9.9:0"))),
-            ("snat 10.9.9.9 4000", Snat::Address(address("10.9.9.9:4000"))),
+            (
+                "snat 10.9.9.9 4000",
+                Snat::Address(address("10.9.9.9:4000")),
+            ),
             ("snatpool sp", Snat::Pool(Value::from("sp"))),
         ] {
             assert_eq!(world.text(command), "", "{command}");
@@ -348,7 +368,10 @@ mod tests {
             ("active_members www", "2"),
             ("active_members /Common/www", "2"),
             ("active_members -list www", "{10.0.0.1 80} {2001:db8::1 80}"),
-            ("members -list www", "{10.0.0.1 80} {10.0.0.2 8080} {2001:db8::1 80}"),
+            (
+                "members -list www",
+                "{10.0.0.1 80} {10.0.0.2 8080} {2001:db8::1 80}",
+            ),
             ("members none", "!pool \"none\" not found"),
         ]);
     }

@@ -158,9 +158,7 @@ fn delete(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
             ctx.spend(gone as u64)?;
             Ok(Value::from(gone))
         }
-        _ => Err(Fault::usage(
-            "table delete ?-subtable name? ?--? key|-all",
-        )),
+        _ => Err(Fault::usage("table delete ?-subtable name? ?--? key|-all")),
     }
 }
 
@@ -285,7 +283,15 @@ fn lasting(word: &Value) -> Result<Option<Duration>, Fault> {
 }
 
 const SESSION_MODES: &[&str] = &[
-    "simple", "source_addr", "sticky", "dest_addr", "ssl", "uie", "universal", "hash", "sip",
+    "simple",
+    "source_addr",
+    "sticky",
+    "dest_addr",
+    "ssl",
+    "uie",
+    "universal",
+    "hash",
+    "sip",
 ];
 
 fn session(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
@@ -314,7 +320,9 @@ fn session(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
                 timeout,
                 lifetime: None,
             };
-            ctx.host.table().put(key, value, Put::Always, times, now, true);
+            ctx.host
+                .table()
+                .put(key, value, Put::Always, times, now, true);
             Ok(Value::Empty)
         }
         (b"lookup", []) => Ok(ctx.host.table().get(key, now, true).unwrap_or_default()),
@@ -396,7 +404,10 @@ mod tests {
             ("table set -subtable s {y z} 1 20", "1"),
             ("table keys -subtable s", "x {y z}"),
             ("table keys -subtable s -count", "2"),
-            ("table keys", "!wrong # args: should be \"table keys -subtable name ?-notouch|-count?\""),
+            (
+                "table keys",
+                "!wrong # args: should be \"table keys -subtable name ?-notouch|-count?\"",
+            ),
         ]);
         world.host.now += Duration::from_secs(9);
         world.check(&[("table keys -subtable s -notouch", "x {y z}")]);
