@@ -94,6 +94,8 @@ impl Bench {
                 steps: 1 << 20,
                 bytes: 1 << 24,
             },
+            program: &crate::engine::Core::default(),
+            nested: 0,
         };
         (command.run)(&mut ctx, words)
     }
