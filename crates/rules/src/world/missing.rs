@@ -249,7 +249,6 @@ pub const COMMANDS: &[Missing] = &[
     of("WAM::*", NO_MODULE),
     of("WEBSSO::*", NO_MODULE),
     of("WS::*", "frames of WebSocket are not taken apart"),
-    of("X509::cert_fields", ""),
     of("X509::issuer_name_hash", ""),
     of("XLAT::*", NO_LAYER),
     of("XML::*", NO_PROFILE),

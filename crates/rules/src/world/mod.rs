@@ -1,15 +1,19 @@
 //! F5's commands: HTTP, TCP, balancing, tables, cryptography and the rest of the world of a rule.
 
+mod date;
 mod http;
 mod ip;
 mod log;
 pub mod missing;
 mod payload;
+mod ssl;
 mod stream;
 mod strings;
 mod tcp;
 mod udp;
 mod uri;
+mod x509;
+mod x509_text;
 
 mod class;
 mod lb;
@@ -32,11 +36,13 @@ pub(crate) const TABLES: &[&[Command]] = &[
     http::line::COMMANDS,
     ip::COMMANDS,
     log::COMMANDS,
+    ssl::COMMANDS,
     stream::COMMANDS,
     strings::COMMANDS,
     tcp::COMMANDS,
     udp::COMMANDS,
     uri::COMMANDS,
+    x509::COMMANDS,
     class::COMMANDS,
     lb::COMMANDS,
     persist::COMMANDS,
