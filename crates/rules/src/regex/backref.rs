@@ -122,17 +122,13 @@ impl Dissector<'_> {
         let mut ends: Vec<(usize, Option<usize>)> = vec![(begin, None)];
         while let Some(&(from, tried)) = ends.last() {
             let count = ends.len();
-            let least = if empty_allowed(count, from) {
+            // what is left may be nothing
+            let least = if from == end || empty_allowed(count, from) {
                 from
             } else {
                 from + 1
             };
-            let next = if from + usize::from(least > from) > end {
-                None
-            } else {
-                self.next_end(sub, from, least, end, tried)
-            };
-            let Some(to) = next else {
+            let Some(to) = self.next_end(sub, from, least, end, tried) else {
                 ends.pop();
                 continue;
             };
@@ -140,9 +136,6 @@ impl Dissector<'_> {
             if to == end {
                 if count >= min && self.divide_each(sub, &ends) {
                     return true;
-                }
-                if count < most && to == from {
-                    ends.push((to, None));
                 }
             } else if count < most && (to > from || empty_allowed(count, from)) {
                 ends.push((to, None));

@@ -104,13 +104,14 @@ fn pattern(random: &mut Random, depth: usize, back_references: bool, out: &mut S
                 }
                 8 if depth > 0 => {
                     out.push_str(random.pick(&["(?=", "(?!"]));
-                    pattern(random, depth - 1, false, out);
+                    // a reference to a group in a lookahead is one to freed memory in tclsh
+                    let depth = if back_references { 0 } else { depth - 1 };
+                    pattern(random, depth, false, out);
                     out.push(')');
                     continue;
                 }
                 9 if back_references => {
                     out.push_str(random.pick(&["\\1", "\\1", "\\2"]));
-                    // tclsh 8.6 does not come back from some lazy ones
                     out.push_str(random.pick(&["", "", "*", "+", "?", "{2}"]));
                     continue;
                 }
@@ -141,10 +142,10 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs a script in tclsh (for twenty seconds at most) with one line of input a case; its lines of output, or nothing if there is no tclsh.
+/// Runs a script in tclsh (for two seconds at most) with one line of input a case; its lines of output, or nothing if there is no tclsh.
 fn tclsh(script: &str, input: String) -> Option<Vec<String>> {
     let mut child = Command::new("timeout")
-        .args(["20", "tclsh8.6"])
+        .args(["2", "tclsh8.6"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -198,18 +199,27 @@ fn compare(cases: &[(&str, usize, String, String)]) {
             hex(text.as_bytes())
         }
     };
-    let lines = cases.iter().map(|(flags, start, pattern, text)| {
-        let flags = if flags.is_empty() { "{}" } else { flags };
-        format!("{flags} {start} {} {}\n", hexed(pattern), hexed(text))
-    });
-    let Some(expected) = tclsh(REGEXP, lines.collect()) else {
-        return;
-    };
-    assert_eq!(
-        expected.len(),
-        cases.len(),
-        "tclsh gave up on {:?}",
-        cases.get(expected.len())
+    // tclsh 8.6 does not come back from some back-references to groups that matched nothing: those cases are left out
+    let mut expected = Vec::new();
+    while expected.len() < cases.len() {
+        let lines = cases[expected.len()..]
+            .iter()
+            .map(|(flags, start, pattern, text)| {
+                let flags = if flags.is_empty() { "{}" } else { flags };
+                format!("{flags} {start} {} {}\n", hexed(pattern), hexed(text))
+            });
+        let Some(answers) = tclsh(REGEXP, lines.collect()) else {
+            return;
+        };
+        expected.extend(answers.into_iter().map(Some));
+        if expected.len() < cases.len() {
+            expected.push(None);
+        }
+    }
+    let answered = expected.iter().flatten().count();
+    assert!(
+        answered > cases.len() / 2,
+        "tclsh answered {answered} times only"
     );
     let mut wrong = 0;
     for ((letters, start, pattern, text), expected) in cases.iter().zip(&expected) {
@@ -228,11 +238,11 @@ fn compare(cases: &[(&str, usize, String, String)]) {
                 .collect::<Vec<_>>()
                 .join(" "),
         };
-        if got != *expected {
+        if expected.as_ref().is_some_and(|expected| got != *expected) {
             wrong += 1;
             if wrong <= 20 {
                 println!(
-                    "{letters:4} {start} {pattern:30?} {text:?}\n     tcl {expected}\n     got {got}"
+                    "{letters:4} {start} {pattern:30?} {text:?}\n     tcl {expected:?}\n     got {got}"
                 );
             }
         }
@@ -269,7 +279,7 @@ fn finds_what_tclsh_finds() {
 
 #[test]
 fn finds_what_tclsh_finds_with_back_references() {
-    compare(&random_cases(0x5eed_0002, 3_000, true));
+    compare(&random_cases(0x5eed_0002, 1_500, true));
 }
 
 #[test]
@@ -298,8 +308,8 @@ fn globs_match_what_string_match_does() {
     let script = r#"
 while {[gets $in line] >= 0} {
     lassign $line pattern text nocase
-    set pattern [binary decode hex [string trimright $pattern x]]
-    set text [binary decode hex [string trimright $text x]]
+    set pattern [encoding convertfrom iso8859-1 [binary decode hex [string trimright $pattern x]]]
+    set text [encoding convertfrom iso8859-1 [binary decode hex [string trimright $text x]]]
     puts [string match {*}[expr {$nocase ? "-nocase" : ""}] $pattern $text]
 }
 "#;
@@ -335,7 +345,7 @@ fn captures_follow_the_rules_of_re_syntax() {
         ("(a*)+", "b", " "),
         ("(?:(a)|b)*", "ab", "ab -"),
         ("(a|b)*c", "abac", "abac a"),
-        ("((?:ab|a)*?)(b?)", "abab", " "),
+        ("((?:ab|a)*?)(b?)", "abab", "  "),
         ("(([a-z]+),?)*", "ab,cd,ef", "ab,cd,ef ef ef"),
         (
             "<([a-z]+)>(.*?)</\\1>",
