@@ -110,7 +110,6 @@ fn locked_version(place: &Place) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn headgates_configuration_is_understood() {

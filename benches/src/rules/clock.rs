@@ -15,12 +15,12 @@ pub(crate) fn megahertz() -> f64 {
 /// The counter as it stands.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
-fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and it touches no memory.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     0
 }

@@ -1,13 +1,18 @@
 //! The rules engine measured: the HMAC cookie rule in Headgate and the same logic in other proxies' languages, with the rule and
 //! without; small scripts beside tclsh; and processor cycles an event. README.md says how to read the report.
 
+mod client;
 mod clock;
+mod engine;
+mod events;
 mod peer;
 mod plot;
 mod proxies;
 mod report;
+mod script;
 mod scripts;
 mod sessions;
+mod world;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -19,14 +24,37 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// As the proxy has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measure the rules engine
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Command {
     #[command(subcommand)]
-    part: Option<Part>,
+    part: Option<Own>,
     #[command(flatten)]
     options: Options,
+}
+
+/// What the program starts of itself.
+#[derive(clap::Subcommand)]
+enum Own {
+    #[command(flatten)]
+    Traffic(Part),
+    /// Time one script in the engine
+    Script {
+        file: PathBuf,
+        /// How long it is run at least
+        milliseconds: u64,
+    },
+    /// Count the cycles of one set of rules
+    Events {
+        set: String,
+        /// Folder with the rules
+        folder: PathBuf,
+    },
 }
 
 /// What to measure, and how long.
@@ -61,6 +89,8 @@ struct Options {
 /// The parts of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Measure {
+    /// Cycles of events in the engine alone
+    Events,
     /// The HMAC cookie rule in proxies
     Proxies,
     /// Small scripts beside tclsh
@@ -93,7 +123,9 @@ impl Options {
 fn main() -> ExitCode {
     let command = Command::parse();
     let result = match command.part {
-        Some(part) => part.run(),
+        Some(Own::Traffic(part)) => part.run(),
+        Some(Own::Script { file, milliseconds }) => script::time(&file, milliseconds),
+        Some(Own::Events { set, folder }) => events::round(&set, &folder),
         None => measure(&command.options),
     };
     match result {
@@ -117,12 +149,15 @@ fn measure(options: &Options) -> Result<()> {
         rounds: options.rounds(),
         seconds: options.duration(),
         notes: Vec::new(),
-        events: Vec::new(),
+        events: report::Events::default(),
         proxies: Vec::new(),
         tclsh: String::new(),
         scripts: Vec::new(),
     };
     let place = Place::find()?;
+    if options.wants(Measure::Events) {
+        report.events = events::run(options, &place, &interrupted, &mut report.notes)?;
+    }
     if options.wants(Measure::Proxies) {
         let mut runner = proxies::Runner::new(options, &place, Arc::clone(&interrupted))?;
         report.proxies = runner.run()?;

@@ -40,6 +40,11 @@ impl Sessions {
         Self(sessions.collect())
     }
 
+    /// The session cookie's value of the one at this place.
+    pub(crate) fn id(&self, place: usize) -> &str {
+        &self.0[place].id
+    }
+
     /// The first of them alone.
     pub(crate) fn first(&self) -> Self {
         let one = self.0.first().map(|session| Session {
