@@ -72,7 +72,11 @@ impl fmt::Display for Diagnostic {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        write!(f, "{}:{}:{}: {kind}: {}", self.rule, self.line, self.column, self.message)?;
+        write!(
+            f,
+            "{}:{}:{}: {kind}: {}",
+            self.rule, self.line, self.column, self.message
+        )?;
         if let Some(hint) = &self.hint {
             write!(f, " ({hint})")?;
         }

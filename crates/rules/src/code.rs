@@ -6,9 +6,9 @@
 use crate::ast::{At, Binary, Function, Unary};
 use crate::command::Command;
 use crate::event::Side;
+use crate::map::Map;
 use crate::value::Value;
 use crate::vm::Layout;
-use crate::map::Map;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -76,12 +76,14 @@ pub(crate) enum Op {
     AppendElement(Var, u16),
     /// `[name, value] → [whole value]`
     AppendNamed,
-    /// `[item] → [list]`
-    Push(Var),
+    /// `[n values] → [list of them]`
+    List(u16),
+    /// `[item] → [list]`; the item is a list of several if the flag says so
+    Push(Var, bool),
     /// `[n texts of the index, item] → [list]`
-    PushElement(Var, u16),
+    PushElement(Var, u16, bool),
     /// `[name, item] → [list]`
-    PushNamed,
+    PushNamed(bool),
     /// `[] → [truth]`
     Exists(Var),
     /// `[n texts of the index] → [truth]`

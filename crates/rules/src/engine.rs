@@ -8,13 +8,14 @@ use crate::event::{Event, Events};
 use crate::fault::{Fault, Kind, TraceLine};
 use crate::flow::Flow;
 use crate::host::{Host, Wait};
+use crate::map::Map;
 use crate::parse::{RuleAst, line_column};
 use crate::profile::{Profile, ProfileRow};
 use crate::value::Value;
 use crate::vm::{
-    Fiber, FrameKind, Later, Layout, Machine, Ran, Scope, Scopes, Session, Statics, compile_proc, frame,
+    Fiber, FrameKind, Later, Layout, Machine, Ran, Scope, Scopes, Session, Statics, compile_proc,
+    frame,
 };
-use crate::map::Map;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -208,9 +209,7 @@ impl Engine {
         let procs = RefCell::new(Procs::default());
         for (source, ast) in &rules {
             for proc in &ast.procs {
-                procs
-                    .borrow_mut()
-                    .number(&qualified(source, &proc.name));
+                procs.borrow_mut().number(&qualified(source, &proc.name));
             }
         }
         let mut env = Env {
@@ -226,7 +225,11 @@ impl Engine {
             loading.procs(&mut env, source, ast);
             loading.handlers(&mut env, &mut layout, number, source, ast, &mut handlers);
         }
-        if loading.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        if loading
+            .diagnostics
+            .iter()
+            .any(|d| d.severity == Severity::Error)
+        {
             return Err(loading.diagnostics);
         }
         let mut wanted = Events::NONE;
@@ -243,8 +246,14 @@ impl Engine {
                 .any(|word| memchr::memmem::find(&source.text, word).is_some())
         });
         Ok(Rc::new(Program {
-            rules: sources.iter().map(|source| (&*source.name).into()).collect(),
-            sources: sources.iter().map(|source| Arc::clone(&source.text)).collect(),
+            rules: sources
+                .iter()
+                .map(|source| (&*source.name).into())
+                .collect(),
+            sources: sources
+                .iter()
+                .map(|source| Arc::clone(&source.text))
+                .collect(),
             handlers,
             wanted,
             layout: Rc::new(layout),
@@ -269,7 +278,10 @@ impl Engine {
                 continue;
             }
             let mut connection = Connection::new(program, nobody());
-            for (at, handler) in program.handlers[Event::RuleInit as usize].iter().enumerate() {
+            for (at, handler) in program.handlers[Event::RuleInit as usize]
+                .iter()
+                .enumerate()
+            {
                 if handler.rule != number {
                     continue;
                 }
@@ -323,7 +335,12 @@ impl Engine {
     }
 
     /// Runs the handlers of an event of a connection.
-    pub fn start(&mut self, connection: &mut Connection, event: Event, host: &mut dyn Host) -> Step {
+    pub fn start(
+        &mut self,
+        connection: &mut Connection,
+        event: Event,
+        host: &mut dyn Host,
+    ) -> Step {
         if !connection.wants(event) {
             return Step::Done;
         }
@@ -333,7 +350,12 @@ impl Engine {
 
     /// Goes on with a run that has waited, and for what: an error's message is what the command
     /// raises.
-    pub fn resume(&mut self, connection: &mut Connection, answer: Result<Value, String>, host: &mut dyn Host) -> Step {
+    pub fn resume(
+        &mut self,
+        connection: &mut Connection,
+        answer: Result<Value, String>,
+        host: &mut dyn Host,
+    ) -> Step {
         let Some(run) = &mut connection.run else {
             return Step::Done;
         };
@@ -367,13 +389,31 @@ impl Engine {
     /// # Errors
     ///
     /// What it raises; and that it waits, which it can't.
-    pub fn eval(&mut self, connection: &mut Connection, script: &Value, host: &mut dyn Host) -> Result<Value, Failure> {
-        self.begin(connection, Event::ClientAccepted, Work::Scripts(VecDeque::new()), host);
+    pub fn eval(
+        &mut self,
+        connection: &mut Connection,
+        script: &Value,
+        host: &mut dyn Host,
+    ) -> Result<Value, Failure> {
+        self.begin(
+            connection,
+            Event::ClientAccepted,
+            Work::Scripts(VecDeque::new()),
+            host,
+        );
         let program = Rc::clone(&connection.program);
         let Some(mut run) = connection.run.take() else {
             return Ok(Value::Empty);
         };
-        let mut ctx = ctx(connection, &program, &mut run.meter, &mut self.statics, &run.rule, run.event, host);
+        let mut ctx = ctx(
+            connection,
+            &program,
+            &mut run.meter,
+            &mut self.statics,
+            &run.rule,
+            run.event,
+            host,
+        );
         let mut machine = Machine {
             ctx: &mut ctx,
             fiber: &mut run.fiber,
@@ -386,7 +426,11 @@ impl Engine {
         self.give_back(run.fiber);
         match ran {
             Ok(Ran::Value(value)) => Ok(value),
-            Ok(Ran::Wait(_)) => Err(Failure::of(run.rule, run.event, Fault::error("a script on its own can't wait"))),
+            Ok(Ran::Wait(_)) => Err(Failure::of(
+                run.rule,
+                run.event,
+                Fault::error("a script on its own can't wait"),
+            )),
             Err(fault) => match ended(fault) {
                 Ok(value) => Ok(value),
                 Err(fault) => Err(Failure::of(run.rule, run.event, fault)),
@@ -399,11 +443,22 @@ impl Engine {
         self.statics.peek(name)
     }
 
-    fn begin(&mut self, connection: &mut Connection, event: Event, work: Work, host: &mut dyn Host) {
+    fn begin(
+        &mut self,
+        connection: &mut Connection,
+        event: Event,
+        work: Work,
+        host: &mut dyn Host,
+    ) {
         let fiber = self.spare.pop().unwrap_or_default();
         connection.run = Some(Box::new(Run {
             work,
-            rule: connection.program.rules.first().cloned().unwrap_or_else(|| "".into()),
+            rule: connection
+                .program
+                .rules
+                .first()
+                .cloned()
+                .unwrap_or_else(|| "".into()),
             event,
             fiber,
             meter: Meter {
@@ -441,7 +496,15 @@ impl Engine {
         let entered = self.enter(connection, &program, &mut run, host);
         let ran = match entered {
             Ok(()) => {
-                let mut ctx = ctx(connection, &program, &mut run.meter, &mut self.statics, &run.rule, run.event, host);
+                let mut ctx = ctx(
+                    connection,
+                    &program,
+                    &mut run.meter,
+                    &mut self.statics,
+                    &run.rule,
+                    run.event,
+                    host,
+                );
                 Machine {
                     ctx: &mut ctx,
                     fiber: &mut run.fiber,
@@ -480,7 +543,13 @@ impl Engine {
     }
 
     /// Puts what is to run next onto an empty fiber.
-    fn enter(&mut self, connection: &mut Connection, program: &Rc<Program>, run: &mut Run, host: &mut dyn Host) -> Result<(), Fault> {
+    fn enter(
+        &mut self,
+        connection: &mut Connection,
+        program: &Rc<Program>,
+        run: &mut Run,
+        host: &mut dyn Host,
+    ) -> Result<(), Fault> {
         if !run.fiber.frames.is_empty() {
             return Ok(());
         }
@@ -501,7 +570,15 @@ impl Engine {
                 run.rule = Rc::clone(&later.rule);
                 run.event = later.event;
                 connection.flow.side = run.event.side();
-                let mut ctx = ctx(connection, program, &mut run.meter, &mut self.statics, &run.rule, run.event, host);
+                let mut ctx = ctx(
+                    connection,
+                    program,
+                    &mut run.meter,
+                    &mut self.statics,
+                    &run.rule,
+                    run.event,
+                    host,
+                );
                 Machine {
                     ctx: &mut ctx,
                     fiber: &mut run.fiber,
@@ -680,7 +757,12 @@ impl Failure {
                 let stack = exhausted.trace.iter().map(TraceLine::to_string);
                 let stack = std::iter::once(message.clone()).chain(stack);
                 let stack = stack.collect::<Vec<_>>().join("\n");
-                (message, stack, exhausted.trace.as_slice(), Some(exhausted.what))
+                (
+                    message,
+                    stack,
+                    exhausted.trace.as_slice(),
+                    Some(exhausted.what),
+                )
             }
             other => (format!("{other:?}"), String::new(), &[][..], None),
         };
@@ -688,7 +770,10 @@ impl Failure {
         let place = trace.iter().rev().find(|line| line.line > 0);
         Failure {
             line: place.map_or(0, |line| line.line),
-            command: trace.first().map(|line| line.command.clone()).unwrap_or_default(),
+            command: trace
+                .first()
+                .map(|line| line.command.clone())
+                .unwrap_or_default(),
             rule,
             event,
             message,
@@ -700,20 +785,30 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { rule, event, line, message, .. } = self;
+        let Failure {
+            rule,
+            event,
+            line,
+            message,
+            ..
+        } = self;
         write!(f, "rule {rule}, {event}, line {line}: {message}")
     }
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("flow", &self.flow).finish_non_exhaustive()
+        f.debug_struct("Connection")
+            .field("flow", &self.flow)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("rules", &self.rules).finish_non_exhaustive()
+        f.debug_struct("Program")
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
     }
 }
 
@@ -727,7 +822,11 @@ impl Loading {
     fn note(&mut self, source: &RuleSource, problem: Problem) {
         let (line, column) = line_column(&source.text, problem.at);
         self.diagnostics.push(Diagnostic {
-            severity: if problem.warning { Severity::Warning } else { Severity::Error },
+            severity: if problem.warning {
+                Severity::Warning
+            } else {
+                Severity::Error
+            },
             rule: source.name.to_string(),
             line,
             column,
@@ -751,7 +850,8 @@ impl Loading {
             let range = proc.body_range.start as usize..proc.body_range.end as usize;
             let body = Value::new(&source.text[range]);
             env.event = None;
-            let (compiled, problems) = compile_proc(env, of, &name, params.collect(), &proc.body, body);
+            let (compiled, problems) =
+                compile_proc(env, of, &name, params.collect(), &proc.body, body);
             for problem in problems {
                 self.note(source, problem);
             }

@@ -227,7 +227,12 @@ impl Error {
 
 impl fmt::Display for TraceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TraceLine { rule, within, line, command } = self;
+        let TraceLine {
+            rule,
+            within,
+            line,
+            command,
+        } = self;
         write!(f, "    {rule}, {within}, line {line}: {command}")
     }
 }

@@ -41,7 +41,9 @@ impl Profile {
     fn add(&self, rule: &Rc<str>, event: Event, command: Option<&'static str>, cycles: u64) {
         let mut rows = self.rows.borrow_mut();
         let same = |row: &&mut ProfileRow| {
-            row.event == event && row.command == command && (Rc::ptr_eq(&row.rule, rule) || row.rule == *rule)
+            row.event == event
+                && row.command == command
+                && (Rc::ptr_eq(&row.rule, rule) || row.rule == *rule)
         };
         if let Some(row) = rows.iter_mut().find(same) {
             row.count += 1;

@@ -1,8 +1,15 @@
 //! The language's cases in `testdata/tcl/`: each a script, and what it gives or the error it raises, byte for byte.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use rules::parse;
+mod nowhere;
+
+use nowhere::Nowhere;
+use rules::event::Event;
+use rules::value::Value;
+use rules::{Connection, Engine, Limits, Program, RuleSource, Step, parse};
 use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// A script of a table.
 struct Case {
@@ -14,17 +21,122 @@ struct Case {
 }
 
 #[test]
-fn cases_are_scripts_unless_their_error_says_otherwise() {
-    let cases = cases();
+fn scripts_give_what_they_should_when_they_are_evaluated() {
+    check(&cases(), |case| Some(evaluated(case)));
+}
+
+#[test]
+fn scripts_give_what_they_should_when_they_are_compiled_into_a_handler() {
+    check(&cases(), compiled);
+}
+
+/// Tells of all cases at once that give something else.
+fn check(cases: &[Case], run: impl Fn(&Case) -> Option<Result<Vec<u8>, Vec<u8>>>) {
     assert!(cases.len() > 1000);
-    for case in &cases {
-        let range = 0..case.script.len() as u32;
-        let Err(error) = parse::script(case.script.as_bytes(), range) else {
-            continue;
-        };
-        let raised = Err(error.message.into_bytes());
-        assert_eq!(raised, case.result, "{}", case.place);
+    let mut wrong = String::new();
+    for case in cases {
+        let Some(given) = run(case) else { continue };
+        if given != case.result {
+            wrong += &format!(
+                "{}: {:?}\n  gives {}\n  not   {}\n",
+                case.place,
+                case.script,
+                show(&given),
+                show(&case.result)
+            );
+        }
     }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// What the script gives as the text of an `eval` at run time.
+fn evaluated(case: &Case) -> Result<Vec<u8>, Vec<u8>> {
+    let (procs, script) = split(&case.script);
+    let mut engine = Engine::new(Limits::default(), 1);
+    // A rule that asks for it has it filled.
+    let rule = format!("# errorInfo\n{procs}");
+    let program = load(&mut engine, &rule).map_err(String::into_bytes)?;
+    let mut connection = Connection::new(&program, nowhere::flow());
+    match engine.eval(&mut connection, &Value::from(script.as_str()), &mut Nowhere) {
+        Ok(value) => Ok(value.bytes().to_vec()),
+        Err(failure) => Err(failure.message.into_bytes()),
+    }
+}
+
+/// What the script gives as a part of a handler; nothing where it cannot be a part of one.
+fn compiled(case: &Case) -> Option<Result<Vec<u8>, Vec<u8>>> {
+    let (procs, script) = split(&case.script);
+    let body = format!("{{\n{script}\n}}");
+    let text = format!("set static::code [catch {body} static::result]");
+    let whole = parse::script(text.as_bytes(), 0..text.len() as u32).ok()?;
+    let [set] = whole.commands.as_slice() else {
+        return None;
+    };
+    if set.words.len() != 3 || set.end as usize != text.len() {
+        return None;
+    }
+    let rule = format!("{procs}\nwhen CLIENT_ACCEPTED {{\n{text}\n}}\n");
+    let mut engine = Engine::new(Limits::default(), 1);
+    let program = match load(&mut engine, &rule) {
+        Ok(program) => program,
+        // What is found wrong before it runs is no result, but must be wrong indeed.
+        Err(error) if case.result.is_ok() && !caught(case) => {
+            return Some(Err(error.into_bytes()));
+        }
+        Err(_) => {
+            return None;
+        }
+    };
+    let mut connection = Connection::new(&program, nowhere::flow());
+    match engine.start(&mut connection, Event::ClientAccepted, &mut Nowhere) {
+        Step::Done => {}
+        step => return Some(Err(format!("{step:?}").into_bytes())),
+    }
+    let value = |name: &str| engine.static_value(name).unwrap().bytes().to_vec();
+    let result = value("static::result");
+    Some(match value("static::code").as_slice() {
+        b"0" => Ok(result),
+        _ => Err(result),
+    })
+}
+
+/// Whether a case runs into an error on purpose and goes on.
+fn caught(case: &Case) -> bool {
+    ["catch", "nothing", "none"]
+        .iter()
+        .any(|word| case.script.contains(word))
+}
+
+fn load(engine: &mut Engine, rule: &str) -> Result<Rc<Program>, String> {
+    let source = RuleSource {
+        name: "test".into(),
+        text: rule.as_bytes().into(),
+    };
+    engine.load(&[Arc::new(source)]).map_err(|errors| {
+        let messages = errors.into_iter().map(|error| error.message);
+        messages.collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// Procedures stand at the top of a rule: apart from the rest.
+fn split(script: &str) -> (String, String) {
+    let (mut procs, mut rest) = (String::new(), script);
+    while rest.starts_with("proc ") {
+        let read = parse::script(rest.as_bytes(), 0..rest.len() as u32).unwrap();
+        let end = read.commands[0].end as usize;
+        procs += &rest[..end];
+        procs.push('\n');
+        rest = rest[end..].trim_start();
+    }
+    (procs, rest.to_string())
+}
+
+fn show(result: &Result<Vec<u8>, Vec<u8>>) -> String {
+    let (mark, text) = match result {
+        Ok(text) => ("==>", text),
+        Err(text) => ("==!", text),
+    };
+    format!("{mark} {}", text.escape_ascii())
 }
 
 fn cases() -> Vec<Case> {

@@ -4,14 +4,11 @@ use crate::command::{ANY, Command, Ctx};
 use crate::fault::Fault;
 use crate::value::{Chars, Value};
 
-pub(super) const COMMANDS: &[Command] = &[Command::new(
-    "format",
-    "formatString ?arg arg ...?",
-    1,
-    ANY,
-    format,
-)
-.differs("`%c` makes one byte: the value modulo 256")];
+pub(super) const COMMANDS: &[Command] =
+    &[
+        Command::new("format", "formatString ?arg arg ...?", 1, ANY, format)
+            .differs("`%c` makes one byte: the value modulo 256"),
+    ];
 
 fn format(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let text = args[0].bytes();
@@ -56,7 +53,9 @@ impl<'a> Words<'a> {
                 Ok(value)
             }
             None if self.by_position == Some(true) => Err(out_of_range()),
-            None => Err(Fault::error("not enough arguments for all format specifiers")),
+            None => Err(Fault::error(
+                "not enough arguments for all format specifiers",
+            )),
         }
     }
 
@@ -159,7 +158,9 @@ impl Field {
         match self.letter {
             b's' => {
                 let text = value.bytes();
-                let len = self.precision.map_or(text.len(), |most| text.len().min(most));
+                let len = self
+                    .precision
+                    .map_or(text.len(), |most| text.len().min(most));
                 ctx.charge(len)?;
                 self.pad(out, b"", &text[..len], false);
             }
@@ -221,7 +222,11 @@ impl Field {
         let upper = self.letter.is_ascii_uppercase();
         if !double.is_finite() {
             let text = if double.is_nan() { "nan" } else { "inf" };
-            let text = if upper { text.to_uppercase() } else { text.into() };
+            let text = if upper {
+                text.to_uppercase()
+            } else {
+                text.into()
+            };
             self.pad(out, sign, text.as_bytes(), false);
             return;
         }
@@ -274,7 +279,11 @@ fn number(text: &mut &[u8]) -> Option<usize> {
 }
 
 fn digits(room: &mut [u8; 64], mut int: u64, radix: u64, upper: bool) -> &[u8] {
-    let figures = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let figures = if upper {
+        b"0123456789ABCDEF"
+    } else {
+        b"0123456789abcdef"
+    };
     let mut at = room.len();
     loop {
         at -= 1;
@@ -292,7 +301,10 @@ const MOST_DIGITS: usize = 1100;
 /// C's `%.{precision}f`.
 fn fixed(double: f64, precision: usize) -> String {
     let mut text = format!("{double:.*}", precision.min(MOST_DIGITS));
-    text.extend(std::iter::repeat_n('0', precision.saturating_sub(MOST_DIGITS)));
+    text.extend(std::iter::repeat_n(
+        '0',
+        precision.saturating_sub(MOST_DIGITS),
+    ));
     text
 }
 
@@ -301,7 +313,10 @@ fn scientific(double: f64, precision: usize) -> String {
     let text = format!("{double:.*e}", precision.min(MOST_DIGITS));
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let mut text = mantissa.to_owned();
-    text.extend(std::iter::repeat_n('0', precision.saturating_sub(MOST_DIGITS)));
+    text.extend(std::iter::repeat_n(
+        '0',
+        precision.saturating_sub(MOST_DIGITS),
+    ));
     let (sign, exponent) = match exponent.strip_prefix('-') {
         Some(exponent) => ('-', exponent),
         None => ('+', exponent),
@@ -328,7 +343,11 @@ fn general(double: f64, precision: usize, keep_zeros: bool) -> String {
         Some(at) => text.split_at(at),
         None => (&text[..], ""),
     };
-    mantissa.trim_end_matches('0').trim_end_matches('.').to_owned() + exponent
+    mantissa
+        .trim_end_matches('0')
+        .trim_end_matches('.')
+        .to_owned()
+        + exponent
 }
 
 #[cfg(test)]
@@ -399,7 +418,10 @@ mod tests {
     #[test]
     fn what_cannot_be_formatted_is_told() {
         check(&[
-            ("format %d", "!not enough arguments for all format specifiers"),
+            (
+                "format %d",
+                "!not enough arguments for all format specifiers",
+            ),
             ("format %d abc", "!expected integer but got \"abc\""),
             ("format %d 1.5", "!expected integer but got \"1.5\""),
             (
@@ -441,7 +463,10 @@ mod tests {
             "format %.1000000f 1",
             "format %*s 1000000000000 x",
         ] {
-            assert!(bench.run(command).unwrap_err().contains("memory"), "{command}");
+            assert!(
+                bench.run(command).unwrap_err().contains("memory"),
+                "{command}"
+            );
         }
         bench.limit(1000, 1 << 30);
         assert_eq!(bench.run("format %.70000f 1").unwrap().len(), 70002);

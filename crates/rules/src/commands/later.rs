@@ -40,9 +40,15 @@ fn after(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
             for id in ids {
                 let known = number(id);
                 let Some(later) = ctx.session.later.iter().find(|l| Some(l.id) == known) else {
-                    return Err(Fault::error(format!("event \"{}\" doesn't exist", id.lossy())));
+                    return Err(Fault::error(format!(
+                        "event \"{}\" doesn't exist",
+                        id.lossy()
+                    )));
                 };
-                told.push(Value::list_of(vec![later.script.clone(), Value::from("timer")]));
+                told.push(Value::list_of(vec![
+                    later.script.clone(),
+                    Value::from("timer"),
+                ]));
             }
             match told.pop() {
                 Some(only) if told.is_empty() => Ok(only),
@@ -56,7 +62,11 @@ fn after(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
         (b"cancel", _) => Err(Fault::usage("after cancel id")),
         (_, rest) => {
             let Ok(ms) = args[0].int() else {
-                return Err(Fault::bad("argument", &first, &["cancel", "info", "a number"]));
+                return Err(Fault::bad(
+                    "argument",
+                    &first,
+                    &["cancel", "info", "a number"],
+                ));
             };
             let ms = u64::try_from(ms).unwrap_or(0);
             match rest {
@@ -75,7 +85,9 @@ fn after(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
 
 fn schedule(ctx: &mut Ctx<'_>, ms: u64, again: bool, script: &[Value]) -> Result<Value, Fault> {
     if ctx.session.later.len() >= MOST {
-        return Err(Fault::error(format!("more than {MOST} scripts wait already")));
+        return Err(Fault::error(format!(
+            "more than {MOST} scripts wait already"
+        )));
     }
     let script = match script {
         [only] => only.clone(),

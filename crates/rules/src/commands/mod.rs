@@ -3,6 +3,7 @@
 mod binary;
 mod ensemble;
 mod format;
+mod info;
 mod later;
 mod list;
 pub(crate) mod regexp;
@@ -19,6 +20,7 @@ use crate::regex::glob;
 pub(crate) const TABLES: &[&[Command]] = &[
     binary::COMMANDS,
     format::COMMANDS,
+    info::COMMANDS,
     later::COMMANDS,
     list::COMMANDS,
     regexp::COMMANDS,

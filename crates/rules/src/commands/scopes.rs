@@ -6,7 +6,13 @@ use crate::value::Value;
 use crate::vm::split_name;
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command::new("upvar", "?level? otherVar localVar ?otherVar localVar ...?", 2, ANY, upvar),
+    Command::new(
+        "upvar",
+        "?level? otherVar localVar ?otherVar localVar ...?",
+        2,
+        ANY,
+        upvar,
+    ),
     Command::new("global", "varName ?varName ...?", 1, ANY, global)
         .differs("names a variable of the connection; ::name and static::name are the worker's"),
 ];
@@ -51,5 +57,6 @@ fn link(ctx: &mut Ctx<'_>, scope: usize, other: &Value, here: &Value) -> Result<
     let to = ctx.scopes.place(ctx.statics, scope, base);
     let current = ctx.scopes.current;
     let place = ctx.scopes.place(ctx.statics, current, &here.bytes());
-    ctx.scopes.link(ctx.statics, place, to, index.map(Value::new))
+    ctx.scopes
+        .link(ctx.statics, place, to, index.map(Value::new))
 }

@@ -49,12 +49,16 @@ impl Compiler<'_, '_> {
         match self.expr_of(word) {
             Some(Ok(expr)) => self.jump_unless(&expr),
             Some(Err(error)) => {
-                self.problems.push(error.into());
+                self.syntax_error(error);
                 self.constant(Value::Int(0));
                 self.depth -= 1;
                 vec![self.emit(Op::JumpIfNot(0))]
             }
             None => {
+                self.warn(
+                    word.at,
+                    "a condition without braces is put together and compiled each time it is run",
+                );
                 self.word(word);
                 self.emit(Op::EvalExpr(1));
                 self.depth -= 1;
@@ -83,11 +87,15 @@ impl Compiler<'_, '_> {
         let before = self.depth;
         loop {
             let Some(condition) = words.get(at) else {
-                self.raise(
-                    command,
-                    "wrong # args: no expression after \"if\" argument",
-                    want,
+                let before = words[at - 1].literal().unwrap_or(b"if");
+                let message = format!(
+                    "wrong # args: no expression after \"{}\" argument",
+                    String::from_utf8_lossy(before)
                 );
+                self.raise(command, &message, want);
+                for end in ends {
+                    self.land(end);
+                }
                 return true;
             };
             let jumps = self.unless(condition);
@@ -334,10 +342,9 @@ impl Compiler<'_, '_> {
             self.depth += 1;
             self.store_top(variable);
         }
-        if want {
-            self.emit(Op::CaughtCode);
-            self.depth += 1;
-        }
+        self.emit(Op::CaughtCode);
+        self.depth += 1;
+        self.keep(want);
         self.land(done);
         true
     }
@@ -356,7 +363,11 @@ impl Compiler<'_, '_> {
             let jump = if out { Op::Jump(0) } else { Op::Loop(0) };
             let jump = self.emit(jump);
             if let Some(Around::Loop { outs, agains, .. }) = self.around.last_mut() {
-                if out { outs.push(jump) } else { agains.push(jump) }
+                if out {
+                    outs.push(jump)
+                } else {
+                    agains.push(jump)
+                }
             }
         } else {
             self.emit(if out { Op::Break } else { Op::Continue });
@@ -381,7 +392,11 @@ impl Compiler<'_, '_> {
                         Some(b"-errorinfo") => info = Some(value),
                         Some(b"-errorcode") => error_code = Some(value),
                         _ => {
-                            self.usage(command, "return ?-code code? ?-errorinfo info? ?-errorcode code? ?value?", want);
+                            self.usage(
+                                command,
+                                "return ?-code code? ?-errorinfo info? ?-errorcode code? ?value?",
+                                want,
+                            );
                             return true;
                         }
                     }
@@ -456,7 +471,8 @@ impl Compiler<'_, '_> {
             [first, rest @ ..]
                 if !rest.is_empty()
                     && first.literal().is_none_or(|text| {
-                        text.first().is_some_and(|b| *b == b'#' || b.is_ascii_digit())
+                        text.first()
+                            .is_some_and(|b| *b == b'#' || b.is_ascii_digit())
                     }) =>
             {
                 (Some(first), rest)

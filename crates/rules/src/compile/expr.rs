@@ -20,12 +20,8 @@ impl Compiler<'_, '_> {
                     self.keep(want);
                 }
                 Some(Err(error)) => {
-                    if self.env.strict {
-                        self.problems.push(error.into());
-                        self.nothing(want);
-                    } else {
-                        self.raise(command, &error.message, want);
-                    }
+                    self.syntax_error(error);
+                    self.nothing(want);
                 }
                 None => {}
             },
@@ -127,7 +123,9 @@ impl Compiler<'_, '_> {
                 jumps
             }
             Expr::Unary(Unary::Not, operand) if is_truth(operand) => self.jump_if(operand),
-            Expr::Binary(operator, operands) if is_comparison(*operator) && fold(expr).is_none() => {
+            Expr::Binary(operator, operands)
+                if is_comparison(*operator) && fold(expr).is_none() =>
+            {
                 self.expr(&operands.0);
                 self.expr(&operands.1);
                 self.depth -= 2;

@@ -10,12 +10,12 @@ mod switch;
 mod variables;
 
 use crate::ast::{At, Command, Part, Script, Word};
-use crate::code::{Code, Commands, Foreach, Guard, Holds, Op, Source, Var};
+use crate::code::{Code, Commands, Foreach, Guard, Op, Source, Var};
 use crate::event::{Event, Side};
+use crate::map::Map;
 use crate::parse::SyntaxError;
 use crate::value::Value;
 use crate::vm::{Layout, Statics, split_name, static_name};
-use crate::map::Map;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -59,7 +59,8 @@ impl Procs {
     /// The number of a procedure as code of a rule names it: one of its own first.
     pub(crate) fn seen_from(&self, rule: &str, name: &[u8]) -> Option<u16> {
         let name = std::str::from_utf8(name).ok()?;
-        self.find(&format!("{rule}::{name}")).or_else(|| self.find(name))
+        self.find(&format!("{rule}::{name}"))
+            .or_else(|| self.find(name))
     }
 
     /// The procedure that code of a rule names so, if it is defined.
@@ -287,7 +288,7 @@ impl<'c, 'e> Compiler<'c, 'e> {
         match self.body_script(word) {
             Some(Ok(script)) => self.script(&script, want),
             Some(Err(error)) => {
-                self.problems.push(error.into());
+                self.syntax_error(error);
                 if want {
                     self.constant(Value::Empty);
                 }
@@ -301,6 +302,19 @@ impl<'c, 'e> Compiler<'c, 'e> {
             }
         }
         self.nesting -= 1;
+    }
+
+    /// A text that is no script or expression: an error now, or when it is run.
+    fn syntax_error(&mut self, error: SyntaxError) {
+        if self.env.strict {
+            self.problems.push(error.into());
+            return;
+        }
+        self.constant(Value::from(error.message));
+        self.constant(Value::Empty);
+        self.constant(Value::Empty);
+        self.emit(Op::Error);
+        self.depth -= 3;
     }
 
     /// The syntax of a literal word that is a script.
@@ -413,10 +427,7 @@ impl<'c, 'e> Compiler<'c, 'e> {
     fn unknown(&mut self, name: &[u8], command: &Command) {
         let name = String::from_utf8_lossy(name).into_owned();
         let (message, hint) = if let Some(reason) = disabled(&name) {
-            (
-                format!("the command {name} is disabled: {reason}"),
-                None,
-            )
+            (format!("the command {name} is disabled: {reason}"), None)
         } else if let Some(reason) = crate::world::missing(&name) {
             (
                 format!("the command {name} is not implemented"),
@@ -494,31 +505,22 @@ impl<'c, 'e> Compiler<'c, 'e> {
             Slots::Fixed(layout) => layout.find(name).map(Var::local),
         }
     }
-
-    /// Guards the code from `start` to here.
-    fn guard(&mut self, start: u32, depth: u32, holds: Holds) {
-        let end = self.here();
-        self.guards.push(Guard {
-            start,
-            end,
-            depth,
-            holds,
-        });
-    }
 }
 
 /// Tcl commands that BIG-IP disables, and why.
 pub(crate) fn disabled(name: &str) -> Option<&'static str> {
     let reason = match name {
-        "exec" | "open" | "file" | "fconfigure" | "fcopy" | "fileevent" | "flush" | "gets" | "glob"
-        | "puts" | "pwd" | "cd" | "read" | "seek" | "tell" | "eof" | "fblocked" | "filename" | "pid"
-        | "close" => "rules have no files and start no programs",
+        "exec" | "open" | "file" | "fconfigure" | "fcopy" | "fileevent" | "flush" | "gets"
+        | "glob" | "puts" | "pwd" | "cd" | "read" | "seek" | "tell" | "eof" | "fblocked"
+        | "filename" | "pid" | "close" => "rules have no files and start no programs",
         "socket" => "use connect, send and recv",
-        "source" | "load" | "unload" | "package" | "pkg::create" | "pkg_mkIndex" | "auto_execok"
-        | "auto_import" | "auto_load" | "auto_mkindex" | "auto_mkindex_old" | "auto_qualify"
-        | "auto_reset" | "unknown" => "a rule is one text, and nothing is loaded from elsewhere",
-        "interp" | "namespace" | "rename" | "trace" | "exit" | "bgerror" | "encoding" | "history"
-        | "http" | "memory" | "tcl_findLibrary" => "it would reach beyond the rule",
+        "source" | "load" | "unload" | "package" | "pkg::create" | "pkg_mkIndex"
+        | "auto_execok" | "auto_import" | "auto_load" | "auto_mkindex" | "auto_mkindex_old"
+        | "auto_qualify" | "auto_reset" | "unknown" => {
+            "a rule is one text, and nothing is loaded from elsewhere"
+        }
+        "interp" | "namespace" | "rename" | "trace" | "exit" | "bgerror" | "encoding"
+        | "history" | "http" | "memory" | "tcl_findLibrary" => "it would reach beyond the rule",
         "vwait" | "update" | "time" => "a rule waits by after, collect and their like",
         _ => return None,
     };
@@ -527,9 +529,30 @@ pub(crate) fn disabled(name: &str) -> Option<&'static str> {
 
 /// Commands that the compiler knows itself.
 pub(crate) const SPECIAL: &[&str] = &[
-    "append", "break", "call", "catch", "clientside", "continue", "error", "eval", "expr", "for",
-    "foreach", "if", "incr", "lappend", "peer", "proc", "return", "serverside", "set", "subst",
-    "switch", "unset", "uplevel", "while",
+    "append",
+    "break",
+    "call",
+    "catch",
+    "clientside",
+    "continue",
+    "error",
+    "eval",
+    "expr",
+    "for",
+    "foreach",
+    "if",
+    "incr",
+    "lappend",
+    "peer",
+    "proc",
+    "return",
+    "serverside",
+    "set",
+    "subst",
+    "switch",
+    "unset",
+    "uplevel",
+    "while",
 ];
 
 /// What an error says.

@@ -3,7 +3,6 @@
 use super::Compiler;
 use crate::ast::{At, Command, Word, WordKind};
 use crate::code::{Matching, Op};
-use crate::value::Value;
 use crate::map::Map;
 use std::ops::Range;
 
@@ -68,7 +67,11 @@ impl Compiler<'_, '_> {
             arms => arms.to_vec(),
         };
         if arms.is_empty() {
-            self.usage(command, "switch ?switches? string {pattern body ... ?default body?}", want);
+            self.usage(
+                command,
+                "switch ?switches? string {pattern body ... ?default body?}",
+                want,
+            );
             return true;
         }
         if !arms.len().is_multiple_of(2) {
@@ -93,7 +96,9 @@ impl Compiler<'_, '_> {
     /// The arms; the value is on the stack.
     fn arms(&mut self, matching: Matching, patterns: &[Word], bodies: &[Word], want: bool) {
         let plain = matching == Matching::Exact && patterns.iter().all(|p| p.literal().is_some());
-        let has_default = patterns.last().is_some_and(|p| p.literal() == Some(b"default"));
+        let has_default = patterns
+            .last()
+            .is_some_and(|p| p.literal() == Some(b"default"));
         let mut entries: Vec<Vec<usize>> = vec![Vec::new(); patterns.len()];
         let mut table = None;
         if plain && patterns.len() > 3 {
@@ -248,7 +253,13 @@ fn split(text: &[u8], range: Range<u32>, exact: bool, at: At) -> Result<Vec<Elem
         let quoted = text[here] == b'"';
         let from = here + usize::from(quoted);
         let mut to = from;
-        while to < end && if quoted { text[to] != b'"' } else { !blank(text[to]) } {
+        while to < end
+            && if quoted {
+                text[to] != b'"'
+            } else {
+                !blank(text[to])
+            }
+        {
             to += if text[to] == b'\\' { 2 } else { 1 };
         }
         let to = to.min(end);

@@ -198,72 +198,55 @@ impl Compiler<'_, '_> {
             return true;
         };
         if values.is_empty() {
-            // It is made if it is not there.
-            let empty = Word {
-                parts: Vec::new(),
-                at: name.at,
-                kind: crate::ast::WordKind::Bare,
-                inner: None,
-            };
             if list {
-                let exists = self.place_of(name);
-                let op = match exists {
-                    Where::Slot(var) => {
-                        self.depth += 1;
-                        Op::Exists(var)
-                    }
-                    Where::Element(var, n) => {
-                        self.depth = self.depth + 1 - u32::from(n);
-                        Op::ExistsElement(var, n)
-                    }
-                    Where::Named => Op::ExistsNamed,
-                };
-                self.emit(op);
-                let there = self.emit(Op::JumpIf(0));
-                self.depth -= 1;
-                self.append_one(name, &empty, false);
-                self.pop();
-                self.land(there);
-                return self.set(
-                    &Command {
-                        words: vec![command.words[0].clone(), name.clone()],
-                        at: command.at,
-                        end: command.end,
-                    },
-                    want,
-                );
+                self.append_values(name, &[], true);
+                self.keep(want);
+                return true;
             }
-            self.append_one(name, &empty, false);
-            self.keep(want);
-            return true;
+            let read = Command {
+                words: vec![command.words[0].clone(), name.clone()],
+                ..*command
+            };
+            return self.set(&read, want);
         }
-        for (n, value) in values.iter().enumerate() {
-            self.append_one(name, value, list);
-            if n + 1 < values.len() {
-                self.pop();
-            }
-        }
+        self.append_values(name, values, list);
         self.keep(want);
         true
     }
 
-    fn append_one(&mut self, name: &Word, value: &Word, list: bool) {
+    /// Appends texts, or items, all of which are there before the variable is touched.
+    fn append_values(&mut self, name: &Word, values: &[Word], list: bool) {
         let place = self.place_of(name);
-        self.word(value);
+        for value in values {
+            self.word(value);
+        }
+        let count = values.len() as u16;
+        if list && count != 1 {
+            self.emit(Op::List(count));
+            self.depth = self.depth + 1 - u32::from(count);
+        } else if count > 1 {
+            self.emit(Op::Concat(count));
+            self.depth -= u32::from(count) - 1;
+        }
+        let many = list && count != 1;
         let op = match (place, list) {
             (Where::Slot(var), false) => Op::Append(var),
-            (Where::Slot(var), true) => Op::Push(var),
+            (Where::Slot(var), true) => Op::Push(var, many),
             (Where::Element(var, n), list) => {
                 self.depth -= u32::from(n);
                 if list {
-                    Op::PushElement(var, n)
+                    Op::PushElement(var, n, many)
                 } else {
                     Op::AppendElement(var, n)
                 }
             }
             (Where::Named, list) => {
                 self.depth -= 1;
-                if list { Op::PushNamed } else { Op::AppendNamed }
+                if list {
+                    Op::PushNamed(many)
+                } else {
+                    Op::AppendNamed
+                }
             }
         };
         self.emit(op);

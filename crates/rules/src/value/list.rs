@@ -103,18 +103,17 @@ impl List {
 
 /// Writes an element behind a list's text, with what keeps it one element.
 pub fn push_element(list: &mut Vec<u8>, element: &[u8]) {
-    let first = list.is_empty();
-    if !first {
+    if !list.is_empty() {
         list.push(b' ');
     }
-    match quoting(element, first) {
+    match quoting(element) {
         Quoting::None => list.extend_from_slice(element),
         Quoting::Braces => {
             list.push(b'{');
             list.extend_from_slice(element);
             list.push(b'}');
         }
-        Quoting::Backslashes => {
+        Quoting::Backslashes { braces } => {
             for (n, &byte) in element.iter().enumerate() {
                 match byte {
                     b'\n' => list.extend_from_slice(b"\\n"),
@@ -122,7 +121,7 @@ pub fn push_element(list: &mut Vec<u8>, element: &[u8]) {
                     b'\r' => list.extend_from_slice(b"\\r"),
                     0x0b => list.extend_from_slice(b"\\v"),
                     0x0c => list.extend_from_slice(b"\\f"),
-                    b'#' if n == 0 && first => list.extend_from_slice(b"\\#"),
+                    b'{' | b'}' if !braces && n > 0 => list.push(byte),
                     b' ' | b'{' | b'}' | b'[' | b']' | b'$' | b';' | b'"' | b'\\' => {
                         list.extend_from_slice(&[b'\\', byte]);
                     }
@@ -136,49 +135,50 @@ pub fn push_element(list: &mut Vec<u8>, element: &[u8]) {
 enum Quoting {
     None,
     Braces,
-    Backslashes,
+    /// `braces` if they are not balanced.
+    Backslashes {
+        braces: bool,
+    },
 }
 
-fn quoting(element: &[u8], first: bool) -> Quoting {
-    if element.is_empty() {
+fn quoting(element: &[u8]) -> Quoting {
+    let Some(&first) = element.first() else {
         return Quoting::Braces;
-    }
-    let mut special = matches!(element[0], b'{' | b'"') || (first && element[0] == b'#');
+    };
+    let mut wants_braces = matches!(first, b'{' | b'"');
+    let mut quotes = false;
     let mut depth = 0_i32;
     let mut balanced = true;
     let mut at = 0;
     while at < element.len() {
         match element[at] {
-            b'{' => {
-                depth += 1;
-                special = true;
-            }
+            b'{' => depth += 1,
             b'}' => {
                 depth -= 1;
-                special = true;
                 balanced &= depth >= 0;
             }
-            b'\\' => {
-                special = true;
-                match element.get(at + 1) {
-                    // In braces it would become a space; at the end it would escape the brace.
-                    None | Some(b'\n') => balanced = false,
-                    Some(_) => at += 1,
+            b'\\' => match element.get(at + 1) {
+                // In braces it would become a space; at the end it would escape the brace.
+                None | Some(b'\n') => balanced = false,
+                Some(_) => {
+                    wants_braces = true;
+                    at += 1;
                 }
-            }
-            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | b'[' | b'$' | b';' | b']' | b'"' => {
-                special = true;
-            }
+            },
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c | b'[' | b'$' | b';' => wants_braces = true,
+            b']' | b'"' => quotes = true,
             _ => {}
         }
         at += 1;
     }
-    if !special {
-        Quoting::None
-    } else if balanced && depth == 0 {
+    if !balanced || depth != 0 {
+        Quoting::Backslashes { braces: true }
+    } else if wants_braces {
         Quoting::Braces
+    } else if quotes {
+        Quoting::Backslashes { braces: false }
     } else {
-        Quoting::Backslashes
+        Quoting::None
     }
 }
 

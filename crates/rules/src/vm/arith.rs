@@ -33,7 +33,12 @@ pub(crate) fn unary(operator: Unary, value: &Value) -> Result<Value, Fault> {
 
 /// The result of an operator with two operands.
 #[inline]
-pub(crate) fn binary(operator: Binary, a: &Value, b: &Value, steps: &mut u64) -> Result<Value, Fault> {
+pub(crate) fn binary(
+    operator: Binary,
+    a: &Value,
+    b: &Value,
+    steps: &mut u64,
+) -> Result<Value, Fault> {
     if let (Value::Int(a), Value::Int(b)) = (a, b)
         && let Some(value) = integers(operator, *a, *b)
     {
@@ -44,7 +49,12 @@ pub(crate) fn binary(operator: Binary, a: &Value, b: &Value, steps: &mut u64) ->
 
 /// Whether a comparison holds.
 #[inline]
-pub(crate) fn holds(operator: Binary, a: &Value, b: &Value, steps: &mut u64) -> Result<bool, Fault> {
+pub(crate) fn holds(
+    operator: Binary,
+    a: &Value,
+    b: &Value,
+    steps: &mut u64,
+) -> Result<bool, Fault> {
     use Binary as B;
     if let (Value::Int(a), Value::Int(b)) = (a, b) {
         match operator {
@@ -163,7 +173,11 @@ fn compare_numbers(a: Number, b: Number) -> Option<Ordering> {
 }
 
 /// The result of a function of mathematics. `random` is 64 bits, where it wants some.
-pub(crate) fn function(function: Function, args: &[Value], random: impl FnOnce() -> u64) -> Result<Value, Fault> {
+pub(crate) fn function(
+    function: Function,
+    args: &[Value],
+    random: impl FnOnce() -> u64,
+) -> Result<Value, Fault> {
     use Function as F;
     let argument = |n: usize| -> Result<Number, Fault> {
         args.get(n)
@@ -221,7 +235,9 @@ pub(crate) fn function(function: Function, args: &[Value], random: impl FnOnce()
             finite(result)
         }
         // 53 bits make a double from 0 to 1.
-        F::Rand | F::Srand => Ok(Value::Double((random() >> 11) as f64 / (1_u64 << 53) as f64)),
+        F::Rand | F::Srand => Ok(Value::Double(
+            (random() >> 11) as f64 / (1_u64 << 53) as f64,
+        )),
         F::Round => match argument(0)? {
             Number::Int(int) => Ok(Value::Int(int)),
             Number::Double(double) => integral(double.round()),
@@ -240,7 +256,10 @@ fn positive(number: Number) -> Result<f64, Fault> {
 }
 
 fn integral(double: f64) -> Result<Value, Fault> {
-    if double.is_nan() || double >= 9_223_372_036_854_775_808.0 || double < -9_223_372_036_854_775_808.0 {
+    if double.is_nan()
+        || double >= 9_223_372_036_854_775_808.0
+        || double < -9_223_372_036_854_775_808.0
+    {
         return Err(coded(
             "integer value too large to represent",
             &["ARITH", "IOVERFLOW", "integer value too large to represent"],
@@ -263,7 +282,9 @@ fn operand_fault(value: &Value, symbol: &str) -> Fault {
 }
 
 fn float_fault(symbol: &str) -> Fault {
-    Fault::error(format!("can't use floating-point value as operand of \"{symbol}\""))
+    Fault::error(format!(
+        "can't use floating-point value as operand of \"{symbol}\""
+    ))
 }
 
 fn division_by_zero() -> Fault {
@@ -296,7 +317,12 @@ mod tests {
     use super::*;
 
     fn calculate(a: &str, operator: Binary, b: &str) -> String {
-        match binary(operator, &Value::literal(a.as_bytes()), &Value::literal(b.as_bytes()), &mut 1000) {
+        match binary(
+            operator,
+            &Value::literal(a.as_bytes()),
+            &Value::literal(b.as_bytes()),
+            &mut 1000,
+        ) {
             Ok(value) => value.lossy(),
             Err(fault) => format!("{fault:?}"),
         }

@@ -3,7 +3,7 @@
 use super::frame::FrameKind;
 use super::machine::{Machine, Next, frame};
 use super::scope::Layout;
-use crate::code::{Code, Holds, Proc, Source};
+use crate::code::{Code, Holds, Op, Proc, Source};
 use crate::command::Ctx;
 use crate::compile::{Compiler, Env, SPECIAL, Slots};
 use crate::fault::{Error, Fault, Kind, Return, TraceLine};
@@ -42,7 +42,7 @@ impl Machine<'_, '_> {
             return Err(fault);
         }
         let code = Rc::clone(&proc.code);
-        let frame = frame(code, base, FrameKind::Proc(proc), scope as u32);
+        let frame = frame(code, base, FrameKind::Proc, scope as u32);
         self.fiber.frames.push(frame);
         Ok(())
     }
@@ -91,12 +91,18 @@ impl Machine<'_, '_> {
     }
 
     /// Begins a text with substitutions.
-    pub(super) fn enter_subst(&mut self, text: &Value, without: u8, scope: u32) -> Result<(), Fault> {
+    pub(super) fn enter_subst(
+        &mut self,
+        text: &Value,
+        without: u8,
+        scope: u32,
+    ) -> Result<(), Fault> {
         self.ctx.meter.spend(1)?;
         self.check_depth()?;
         let text = text.bytes();
-        let parts = crate::parse::subst(&text, without & 1 == 0, without & 2 == 0, without & 4 == 0)
-            .map_err(|error| Fault::error(error.message))?;
+        let parts =
+            crate::parse::subst(&text, without & 1 == 0, without & 2 == 0, without & 4 == 0)
+                .map_err(|error| Fault::error(error.message))?;
         let layout = Rc::clone(self.ctx.scopes.list[scope as usize].layout());
         let source = source_of(self.ctx, &text, "subst");
         let mut env = env(self.ctx);
@@ -131,7 +137,10 @@ impl Machine<'_, '_> {
             }
             if !command.events.has(self.ctx.event) {
                 let event = self.ctx.event;
-                return Err(Fault::error(format!("{} can't be used in {event}", command.name)));
+                return Err(Fault::error(format!(
+                    "{} can't be used in {event}",
+                    command.name
+                )));
             }
             let value = (command.run)(self.ctx, args)?;
             self.fiber.stack.push(value);
@@ -145,7 +154,7 @@ impl Machine<'_, '_> {
             return Ok(true);
         }
         let special = |known: &&str| known.as_bytes() == plain;
-        if SPECIAL.iter().any(|known| special(&known)) || plain == b"info" {
+        if SPECIAL.iter().any(|known| special(&known)) {
             // Its words are known now, and stand for themselves.
             let mut script = Vec::new();
             for word in words {
@@ -155,18 +164,33 @@ impl Machine<'_, '_> {
             self.enter_script(Value::from(script), scope)?;
             return Ok(true);
         }
-        Err(Fault::error(format!("invalid command name \"{}\"", name.lossy())))
+        Err(Fault::error(format!(
+            "invalid command name \"{}\"",
+            name.lossy()
+        )))
     }
 
     /// Defines a procedure.
-    pub(super) fn define(&mut self, name: &Value, params: &Value, body: &Value) -> Result<(), Fault> {
+    pub(super) fn define(
+        &mut self,
+        name: &Value,
+        params: &Value,
+        body: &Value,
+    ) -> Result<(), Fault> {
         let text: Rc<[u8]> = (&*body.bytes()).into();
         let source = source_of(self.ctx, &text, &name.lossy());
         let params = parameters(params)?;
         let script = crate::parse::script(&text, 0..text.len() as u32)
             .map_err(|error| Fault::error(error.message))?;
         let mut env = env(self.ctx);
-        let (proc, problems) = compile_proc(&mut env, source, &name.lossy(), params, &script, body.clone());
+        let (proc, problems) = compile_proc(
+            &mut env,
+            source,
+            &name.lossy(),
+            params,
+            &script,
+            body.clone(),
+        );
         if let Some(problem) = problems.into_iter().find(|p| !p.warning) {
             return Err(Fault::error(problem.message));
         }
@@ -190,7 +214,9 @@ impl Machine<'_, '_> {
             let guard = top.code.guards.iter().find(|guard| {
                 (guard.start..guard.end).contains(&at)
                     && match (fault.kind(), guard.holds) {
-                        (Kind::Exhausted(_) | Kind::Exit | Kind::Wait(_) | Kind::Eval(_), _) => false,
+                        (Kind::Exhausted(_) | Kind::Exit | Kind::Wait(_) | Kind::Eval(_), _) => {
+                            false
+                        }
                         (Kind::Break | Kind::Continue, _) => true,
                         (_, Holds::All(_)) => true,
                         (_, Holds::Loop { .. }) => false,
@@ -206,9 +232,10 @@ impl Machine<'_, '_> {
                 if let Holds::All(_) = holds {
                     if self.ctx.program.error_info {
                         self.trace(&mut fault);
-                        self.note_error(&fault);
                     }
-                    self.fiber.caught = Some(fault.into_kind());
+                    if let Some(Kind::Error(error)) = self.fiber.caught.replace(fault.into_kind()) {
+                        self.ctx.statics.note_error(error);
+                    }
                 }
                 self.fiber.stack.truncate((base + depth) as usize);
                 self.save(to as usize);
@@ -217,7 +244,7 @@ impl Machine<'_, '_> {
             self.trace(&mut fault);
             let frame = self.drop_frame();
             let left = self.fiber.frames.len() <= floor;
-            if let Some(FrameKind::Proc(_)) = frame.map(|frame| frame.kind) {
+            if let Some(FrameKind::Proc) = frame.map(|frame| frame.kind) {
                 match leave_proc(fault) {
                     Ok(value) if left => return Ok(Next::Done(value)),
                     Ok(value) => {
@@ -235,21 +262,23 @@ impl Machine<'_, '_> {
 
     /// Adds the command that runs in the frame on top to an error's stack.
     fn trace(&self, fault: &mut Fault) {
-        let trace = match fault.kind_mut() {
-            Kind::Error(error) => &mut error.trace,
-            Kind::Exhausted(exhausted) => &mut exhausted.trace,
+        let (trace, told) = match fault.kind_mut() {
+            Kind::Error(error) => (&mut error.trace, error.info.is_some()),
+            Kind::Exhausted(exhausted) => (&mut exhausted.trace, false),
             _ => return,
         };
         let Some(frame) = self.fiber.frames.last() else {
             return;
         };
-        // Of deep recursion the innermost levels tell enough.
-        if trace.len() >= 32 {
+        // Of deep recursion the innermost levels tell enough. What `error` was given to begin with says
+        // where it came from.
+        let at = frame.pc.saturating_sub(1);
+        if trace.len() >= 32 || (told && matches!(frame.code.ops[at as usize], Op::Error)) {
             return;
         }
         let source = &frame.code.source;
-        let (at, end) = frame.code.place(frame.pc.saturating_sub(1)).unwrap_or((0, 0));
-        let text = source.text.get(at as usize..end as usize).unwrap_or(b"");
+        let (start, end) = frame.code.place(at).unwrap_or((0, 0));
+        let text = source.text.get(start as usize..end as usize).unwrap_or(b"");
         let mut command = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]).into_owned();
         if text.len() > SHOWN {
             command.push_str("...");
@@ -257,20 +286,9 @@ impl Machine<'_, '_> {
         trace.push(TraceLine {
             rule: Rc::clone(&source.rule),
             within: Rc::clone(&source.within),
-            line: crate::parse::line_column(&source.text, at).0,
+            line: crate::parse::line_column(&source.text, start).0,
             command,
         });
-    }
-
-    /// Sets `errorInfo` and `errorCode`.
-    fn note_error(&mut self, fault: &Fault) {
-        let Kind::Error(error) = fault.kind() else {
-            return;
-        };
-        let info = self.ctx.statics.slot(b"::errorInfo");
-        let code = self.ctx.statics.slot(b"::errorCode");
-        self.ctx.statics.set(info, error.stack());
-        self.ctx.statics.set(code, error.error_code());
     }
 }
 
@@ -357,7 +375,7 @@ fn compile_script(ctx: &mut Ctx<'_>, script: &Value, scope: u32) -> Result<Rc<Co
 }
 
 /// A procedure's parameters: names, or pairs of a name and its default.
-pub(crate) fn parameters(list: &Value) -> Result<Vec<(Rc<[u8]>, Option<Value>)>, Fault> {
+fn parameters(list: &Value) -> Result<Vec<(Rc<[u8]>, Option<Value>)>, Fault> {
     let mut params = Vec::new();
     for param in list.list()?.iter() {
         let pair = param.list()?;
@@ -407,7 +425,13 @@ pub(crate) fn compile_proc(
 }
 
 /// Gives a procedure its arguments.
-fn bind(ctx: &mut Ctx<'_>, proc: &Proc, scope: usize, stack: &mut Vec<Value>, base: usize) -> Result<(), Fault> {
+fn bind(
+    ctx: &mut Ctx<'_>,
+    proc: &Proc,
+    scope: usize,
+    stack: &mut Vec<Value>,
+    base: usize,
+) -> Result<(), Fault> {
     let given = stack.len() - base;
     let wanted = proc.params.len();
     if given > wanted && !proc.rest {

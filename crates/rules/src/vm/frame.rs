@@ -1,6 +1,6 @@
 //! The stack of a run, which can be put aside while it waits.
 
-use crate::code::{Code, Proc};
+use crate::code::Code;
 use crate::fault::{Fault, Kind};
 use crate::value::Value;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ pub(crate) enum FrameKind {
     /// An event's handler.
     Handler,
     /// A procedure, with a scope of its own that ends with it.
-    Proc(Rc<Proc>),
+    Proc,
     /// A script in the scope of whoever runs it.
     Script,
 }

@@ -101,11 +101,17 @@ impl Machine<'_, '_> {
                         }
                         Op::Store(var) => {
                             let value = top(stack).clone();
-                            ok!(self.ctx.scopes.store(self.ctx.statics, place(var, scope), value));
+                            ok!(self
+                                .ctx
+                                .scopes
+                                .store(self.ctx.statics, place(var, scope), value));
                         }
                         Op::StorePop(var) => {
                             let value = stack.pop().unwrap_or_default();
-                            ok!(self.ctx.scopes.store(self.ctx.statics, place(var, scope), value));
+                            ok!(self
+                                .ctx
+                                .scopes
+                                .store(self.ctx.statics, place(var, scope), value));
                         }
                         Op::StoreElement(var, n) => {
                             let value = stack.pop().unwrap_or_default();
@@ -116,7 +122,12 @@ impl Machine<'_, '_> {
                             stack.truncate(at);
                             let place = place(var, scope);
                             let scopes = &mut *self.ctx.scopes;
-                            ok!(scopes.store_element(self.ctx.statics, place, scratch, value.clone()));
+                            ok!(scopes.store_element(
+                                self.ctx.statics,
+                                place,
+                                scratch,
+                                value.clone()
+                            ));
                             stack.push(value);
                         }
                         Op::Increment(var, by) => {
@@ -202,7 +213,8 @@ impl Machine<'_, '_> {
                             stack.push(ok!(result));
                         }
                         Op::CallProc(number, n) => {
-                            let known = self.ctx.program.procs.borrow().list[usize::from(number)].clone();
+                            let known =
+                                self.ctx.program.procs.borrow().list[usize::from(number)].clone();
                             let Some(proc) = known else {
                                 let name = Rc::clone(
                                     &self.ctx.program.procs.borrow().names[usize::from(number)],
@@ -295,7 +307,11 @@ impl Machine<'_, '_> {
                         }
                         Op::EvalExpr(n) => {
                             let at = stack.len() - usize::from(n);
-                            let text = if n == 1 { stack[at].clone() } else { concat(&stack[at..]) };
+                            let text = if n == 1 {
+                                stack[at].clone()
+                            } else {
+                                concat(&stack[at..])
+                            };
                             stack.truncate(at);
                             if let Some(number) = text.number() {
                                 stack.push(Value::from(number));
@@ -395,28 +411,39 @@ impl Machine<'_, '_> {
                 let (at, index) = self.named(&name);
                 self.append(at, index.as_deref(), more)?;
             }
-            Op::Push(var) => {
-                let item = pop();
-                self.push(place(var, scope), None, item)?;
+            Op::List(n) => {
+                let at = stack.len() - usize::from(n);
+                let items = stack.split_off(at);
+                stack.push(Value::list_of(items));
             }
-            Op::PushElement(var, n) => {
+            Op::Push(var, many) => {
+                let item = pop();
+                self.push(place(var, scope), None, item, many)?;
+            }
+            Op::PushElement(var, n, many) => {
                 let item = pop();
                 let index = self.index(n);
-                self.push(place(var, scope), Some(&index), item)?;
+                self.push(place(var, scope), Some(&index), item, many)?;
             }
-            Op::PushNamed => {
+            Op::PushNamed(many) => {
                 let (item, name) = (pop(), pop());
                 let (at, index) = self.named(&name);
-                self.push(at, index.as_deref(), item)?;
+                self.push(at, index.as_deref(), item, many)?;
             }
             Op::Exists(var) => {
-                let there = self.ctx.scopes.exists(self.ctx.statics, place(var, scope), None);
+                let there = self
+                    .ctx
+                    .scopes
+                    .exists(self.ctx.statics, place(var, scope), None);
                 stack.push(Value::from(there));
             }
             Op::ExistsElement(var, n) => {
                 let index = self.index(n);
                 let place = place(var, scope);
-                let there = self.ctx.scopes.exists(self.ctx.statics, place, Some(&index));
+                let there = self
+                    .ctx
+                    .scopes
+                    .exists(self.ctx.statics, place, Some(&index));
                 self.fiber.stack.push(Value::from(there));
             }
             Op::ExistsNamed => {
@@ -441,10 +468,8 @@ impl Machine<'_, '_> {
                 let name = pop();
                 let there = self.ctx.scopes.unset_named(self.ctx.statics, &name.bytes());
                 if !there && complain {
-                    return Err(Fault::error(format!(
-                        "can't unset \"{}\": no such variable",
-                        name.lossy()
-                    )));
+                    let (place, index) = self.named(&name);
+                    return Err(self.cant_unset(place, index.as_deref()));
                 }
             }
             Op::Matches(matching) => {
@@ -514,7 +539,9 @@ impl Machine<'_, '_> {
                     Some(Kind::Code(code, _)) => *code,
                     _ => 0,
                 };
-                self.fiber.caught = None;
+                if let Some(Kind::Error(error)) = self.fiber.caught.take() {
+                    self.ctx.statics.note_error(error);
+                }
                 self.fiber.stack.push(Value::Int(code));
             }
             Op::CaughtValue => {
@@ -575,7 +602,7 @@ impl Machine<'_, '_> {
     pub(super) fn drop_frame(&mut self) -> Option<Frame> {
         let frame = self.fiber.frames.pop()?;
         self.fiber.stack.truncate(frame.base as usize);
-        if let FrameKind::Proc(_) = frame.kind {
+        if let FrameKind::Proc = frame.kind {
             self.ctx.scopes.end(frame.scope as usize);
         }
         Some(frame)
@@ -600,7 +627,12 @@ impl Machine<'_, '_> {
         (place, index.map(Into::into))
     }
 
-    fn increment(&mut self, place: Place, index: Option<&[u8]>, amount: &Value) -> Result<Value, Fault> {
+    fn increment(
+        &mut self,
+        place: Place,
+        index: Option<&[u8]>,
+        amount: &Value,
+    ) -> Result<Value, Fault> {
         let amount = amount.int().map_err(|fault| {
             let mut fault = fault;
             if let Kind::Error(error) = fault.kind_mut() {
@@ -632,7 +664,9 @@ impl Machine<'_, '_> {
             }
             None => {
                 match index {
-                    Some(index) => scopes.store_element(self.ctx.statics, place, index, more.clone())?,
+                    Some(index) => {
+                        scopes.store_element(self.ctx.statics, place, index, more.clone())?
+                    }
                     None => scopes.store(self.ctx.statics, place, more.clone())?,
                 }
                 more
@@ -642,18 +676,38 @@ impl Machine<'_, '_> {
         Ok(())
     }
 
-    fn push(&mut self, place: Place, index: Option<&[u8]>, item: Value) -> Result<(), Fault> {
-        self.ctx.meter.charge(16)?;
+    /// Puts an item behind a list, or all items of one.
+    fn push(
+        &mut self,
+        place: Place,
+        index: Option<&[u8]>,
+        item: Value,
+        many: bool,
+    ) -> Result<(), Fault> {
+        let count = if many { item.list()?.len() } else { 1 };
+        self.ctx.meter.charge(16 * count)?;
         let scopes = &mut *self.ctx.scopes;
         let whole = match scopes.value_mut(self.ctx.statics, place, index) {
             Some(value) => {
-                value.push(item)?;
+                if many {
+                    for item in item.list()?.iter() {
+                        value.push(item.clone())?;
+                    }
+                } else {
+                    value.push(item)?;
+                }
                 value.clone()
             }
             None => {
-                let list = Value::list_of(vec![item]);
+                let list = if many {
+                    item
+                } else {
+                    Value::list_of(vec![item])
+                };
                 match index {
-                    Some(index) => scopes.store_element(self.ctx.statics, place, index, list.clone())?,
+                    Some(index) => {
+                        scopes.store_element(self.ctx.statics, place, index, list.clone())?
+                    }
                     None => scopes.store(self.ctx.statics, place, list.clone())?,
                 }
                 list
@@ -735,7 +789,9 @@ fn timed(ctx: &mut Ctx<'_>, command: &'static Command, args: &[Value]) -> Result
     let began = ctx.host.cycles();
     let result = (command.run)(ctx, args);
     let cycles = ctx.host.cycles().wrapping_sub(began);
-    ctx.program.profile.command(ctx.rule, ctx.event, command.name, cycles);
+    ctx.program
+        .profile
+        .command(ctx.rule, ctx.event, command.name, cycles);
     result
 }
 

@@ -8,7 +8,7 @@ mod machine;
 mod scope;
 mod session;
 
-pub(crate) use enter::{compile_proc, parameters};
+pub(crate) use enter::compile_proc;
 pub(crate) use frame::{Fiber, FrameKind};
 pub(crate) use machine::{Machine, Ran, frame};
 pub(crate) use scope::{Layout, Scope, split_name, static_name};

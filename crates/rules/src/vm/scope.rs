@@ -2,7 +2,7 @@
 //!
 //! A connection's variables are one scope, a procedure's call is another; `static::` and `::` variables belong to the worker.
 
-use crate::fault::{Fault, Message};
+use crate::fault::{Error, Fault, Message};
 use crate::value::Value;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -22,7 +22,7 @@ pub struct Scopes {
 const SPARE: usize = 8;
 
 /// The variables of a connection, or of one call of a procedure.
-pub struct Scope {
+pub(crate) struct Scope {
     layout: Rc<Layout>,
     slots: Vec<Slot>,
     /// Names beyond the layout: their slots follow its own.
@@ -35,7 +35,7 @@ pub struct Scope {
 
 /// Which slots a compiler has given to which names.
 #[derive(Debug, Default)]
-pub struct Layout {
+pub(crate) struct Layout {
     names: Vec<Rc<[u8]>>,
     index: HashMap<Rc<[u8]>, u32, FixedState>,
 }
@@ -45,7 +45,13 @@ pub struct Statics {
     layout: Layout,
     slots: Vec<Slot>,
     seed: u64,
+    /// The error that was caught last: what `errorInfo` and `errorCode` say, unless they are set.
+    error: Option<Error>,
 }
+
+/// The slots of `::errorInfo` and `::errorCode`.
+const ERROR_INFO: u32 = 0;
+const ERROR_CODE: u32 = 1;
 
 /// A variable.
 #[derive(Default)]
@@ -96,10 +102,30 @@ impl Layout {
 impl Statics {
     /// None yet. `seed` keeps strangers from choosing keys that collide.
     pub fn new(seed: u64) -> Self {
-        Statics {
+        let mut statics = Statics {
             layout: Layout::default(),
             slots: Vec::new(),
             seed,
+            error: None,
+        };
+        statics.slot(b"::errorInfo");
+        statics.slot(b"::errorCode");
+        statics
+    }
+
+    /// Keeps the error that was caught last.
+    pub(crate) fn note_error(&mut self, error: Error) {
+        self.error = Some(error);
+        self.slots[ERROR_INFO as usize] = Slot::Unset;
+        self.slots[ERROR_CODE as usize] = Slot::Unset;
+    }
+
+    /// What is read where nothing was set.
+    fn unset(&self, place: Place) -> Option<Value> {
+        match (place, &self.error) {
+            (Place::Static(ERROR_INFO), Some(error)) => Some(error.stack()),
+            (Place::Static(ERROR_CODE), Some(error)) => Some(error.error_code()),
+            _ => None,
         }
     }
 
@@ -110,10 +136,6 @@ impl Statics {
             self.slots.push(Slot::Unset);
         }
         slot
-    }
-
-    pub(crate) fn set(&mut self, slot: u32, value: Value) {
-        self.slots[slot as usize] = Slot::Scalar(value);
     }
 
     fn array(&self) -> Slot {
@@ -247,14 +269,6 @@ impl Scopes {
         }
     }
 
-    /// The place of a slot of the scope in which code runs.
-    pub(crate) fn here(&self, slot: u32) -> Place {
-        Place::Local {
-            scope: self.current as u32,
-            slot,
-        }
-    }
-
     /// The slot at a place itself, whatever it is.
     pub(crate) fn slot<'a>(&'a self, statics: &'a Statics, place: Place) -> &'a Slot {
         match place {
@@ -333,7 +347,10 @@ impl Scopes {
         match self.slot(statics, target) {
             Slot::Scalar(value) => Ok(value.clone()),
             Slot::Array(_) => Err(cant("read", &name, None, "variable is array")),
-            _ => Err(Fault::raise(Message::NoVariable(name))),
+            _ => match statics.unset(target) {
+                Some(value) => Ok(value),
+                None => Err(Fault::raise(Message::NoVariable(name))),
+            },
         }
     }
 

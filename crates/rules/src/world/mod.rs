@@ -15,7 +15,9 @@ mod uri;
 mod x509;
 mod x509_text;
 
+mod aes;
 mod class;
+mod crypto;
 mod lb;
 pub mod persist;
 mod pool;
@@ -43,7 +45,9 @@ pub(crate) const TABLES: &[&[Command]] = &[
     udp::COMMANDS,
     uri::COMMANDS,
     x509::COMMANDS,
+    aes::COMMANDS,
     class::COMMANDS,
+    crypto::COMMANDS,
     lb::COMMANDS,
     persist::COMMANDS,
     pool::COMMANDS,

@@ -138,6 +138,11 @@ impl World {
         }
     }
 
+    /// Takes a variable out.
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.ctx().take(&Value::from(name));
+    }
+
     /// Runs a command by its words.
     pub(crate) fn words(&mut self, words: &[Value]) -> Result<Value, Fault> {
         let name = words[0].lossy();

@@ -15,9 +15,7 @@ pub(super) fn format(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> 
         match letter {
             b'x' => match count {
                 Count::All => {
-                    return Err(Fault::error(
-                        "cannot use \"*\" in format string with \"x\"",
-                    ));
+                    return Err(Fault::error("cannot use \"*\" in format string with \"x\""));
                 }
                 Count::One => out.zeros(ctx, 1)?,
                 Count::Number(count) => out.zeros(ctx, count)?,
@@ -151,7 +149,9 @@ fn numbers(
             "number of elements in list does not match count",
         ));
     };
-    items.iter().try_for_each(|item| number(ctx, out, letter, item))
+    items
+        .iter()
+        .try_for_each(|item| number(ctx, out, letter, item))
 }
 
 fn number(ctx: &mut Ctx<'_>, out: &mut Out, letter: u8, value: &Value) -> Result<(), Fault> {
@@ -175,7 +175,8 @@ fn put(ctx: &mut Ctx<'_>, out: &mut Out, bytes: &[u8]) -> Result<(), Fault> {
         out.at += bytes.len();
         return Ok(());
     }
-    out.room(ctx, bytes.len()).map(|room| room.copy_from_slice(bytes))
+    out.room(ctx, bytes.len())
+        .map(|room| room.copy_from_slice(bytes))
 }
 
 #[cfg(test)]
@@ -226,7 +227,10 @@ mod tests {
     #[test]
     fn what_does_not_become_bytes_is_told() {
         check(&[
-            ("binary format a", "!not enough arguments for all format specifiers"),
+            (
+                "binary format a",
+                "!not enough arguments for all format specifiers",
+            ),
             ("binary format y 1", "!bad field specifier \"y\""),
             (
                 "binary format c3 {1 2}",
@@ -241,7 +245,10 @@ mod tests {
                 "binary format b2 12",
                 "!expected binary string but got \"12\" instead",
             ),
-            ("binary format @ 1", "!missing count for \"@\" field specifier"),
+            (
+                "binary format @ 1",
+                "!missing count for \"@\" field specifier",
+            ),
             (
                 "binary format x*",
                 "!cannot use \"*\" in format string with \"x\"",
@@ -259,7 +266,10 @@ mod tests {
             "binary format @1000000000000",
             "binary format H1000000000000 0",
         ] {
-            assert!(bench.run(command).unwrap_err().contains("memory"), "{command}");
+            assert!(
+                bench.run(command).unwrap_err().contains("memory"),
+                "{command}"
+            );
         }
     }
 }

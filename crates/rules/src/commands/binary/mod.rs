@@ -8,13 +8,30 @@ use crate::command::{ANY, Command, Ctx};
 use crate::fault::Fault;
 use crate::value::Value;
 
-pub(super) const COMMANDS: &[Command] =
-    &[Command::new("binary", "option ?arg arg ...?", 1, ANY, binary)];
+pub(super) const COMMANDS: &[Command] = &[Command::new(
+    "binary",
+    "option ?arg arg ...?",
+    1,
+    ANY,
+    binary,
+)];
 
 /// What `binary` does.
 pub(crate) const SUBS: &[Sub] = &[
-    Sub::new("format", "formatString ?arg arg ...?", 1, ANY, format::format),
-    Sub::new("scan", "value formatString ?varName varName ...?", 2, ANY, scan::scan),
+    Sub::new(
+        "format",
+        "formatString ?arg arg ...?",
+        1,
+        ANY,
+        format::format,
+    ),
+    Sub::new(
+        "scan",
+        "value formatString ?varName varName ...?",
+        2,
+        ANY,
+        scan::scan,
+    ),
 ];
 
 fn binary(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
@@ -47,7 +64,9 @@ fn field(format: &mut &[u8]) -> Option<(u8, Count)> {
         [b'0'..=b'9', ..] => {
             let mut number = 0_usize;
             while let [digit @ b'0'..=b'9', after @ ..] = rest {
-                number = number.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
+                number = number
+                    .saturating_mul(10)
+                    .saturating_add(usize::from(digit - b'0'));
                 rest = after;
             }
             Count::Number(number)

@@ -89,11 +89,12 @@ fn read(
         b'h' | b'H' => {
             let mut figures = Chars::with_capacity(used * 2);
             for byte in bytes {
-                let pair = [
-                    HEX[usize::from(byte >> 4)],
-                    HEX[usize::from(byte & 15)],
-                ];
-                let pair = if letter == b'H' { pair } else { [pair[1], pair[0]] };
+                let pair = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                let pair = if letter == b'H' {
+                    pair
+                } else {
+                    [pair[1], pair[0]]
+                };
                 figures.extend_from_slice(&pair);
             }
             figures.truncate(len);
@@ -177,7 +178,9 @@ mod tests {
         ];
         words.extend(["a", "b", "c"].map(Value::from));
         let count = bench.words(&words).unwrap().lossy();
-        let set = words[4..].iter().filter_map(|name| bench.ctx().get(name).ok());
+        let set = words[4..]
+            .iter()
+            .filter_map(|name| bench.ctx().get(name).ok());
         let values = set.map(|value| value.lossy()).collect();
         (count, values)
     }
@@ -234,9 +237,15 @@ mod tests {
     #[test]
     fn formats_that_do_not_fit_are_told() {
         check(&[
-            ("binary scan abc a", "!not enough arguments for all format specifiers"),
+            (
+                "binary scan abc a",
+                "!not enough arguments for all format specifiers",
+            ),
             ("binary scan abc y x", "!bad field specifier \"y\""),
-            ("binary scan abc @a x", "!missing count for \"@\" field specifier"),
+            (
+                "binary scan abc @a x",
+                "!missing count for \"@\" field specifier",
+            ),
         ]);
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn lset(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
                 Ok(places) => places,
                 // What is no index may be a list of them.
                 Err(bad) => match one.list() {
-                    Ok(several) if several.len() != 1 => self::places(&list, &several)?,
+                    Ok(several) if several.len() != 1 => places(&list, &several)?,
                     _ => return Err(bad),
                 },
             },
@@ -142,7 +142,10 @@ mod tests {
     #[test]
     fn items_of_a_variable_are_set() {
         let mut bench = Bench::new();
-        bench.ctx().set(&Value::from("l"), Value::from("a {b c} d")).unwrap();
+        bench
+            .ctx()
+            .set(&Value::from("l"), Value::from("a {b c} d"))
+            .unwrap();
         for (command, wanted) in [
             ("lset l 0 x", Ok("x {b c} d")),
             ("lset l 1 1 y", Ok("x {b y} d")),
@@ -156,10 +159,17 @@ mod tests {
                 Err("bad index \"y\": must be integer or end?-integer?"),
             ),
             ("lset m 0 x", Err("can't read \"m\": no such variable")),
-            ("lset l", Err("wrong # args: should be \"lset listVar index ?index...? value\"")),
+            (
+                "lset l",
+                Err("wrong # args: should be \"lset listVar index ?index...? value\""),
+            ),
         ] {
             let given = bench.run(command);
-            assert_eq!(given.as_deref().map_err(String::as_str), wanted, "{command}");
+            assert_eq!(
+                given.as_deref().map_err(String::as_str),
+                wanted,
+                "{command}"
+            );
         }
         assert_eq!(bench.var("l"), "x {z y} {q r}");
         assert_eq!(bench.run("lset l {} new").as_deref(), Ok("new"));

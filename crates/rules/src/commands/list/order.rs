@@ -84,14 +84,12 @@ mod tests {
 
     #[test]
     fn a_dictionary_puts_numbers_by_value_and_capitals_first() {
-        let sorted = ["", "A", "a", "A1", "a01", "a2", "a10", "B", "b", "bigBoy", "bigboy2"];
+        let sorted = [
+            "", "A", "a", "A1", "a01", "a2", "a10", "B", "b", "bigBoy", "bigboy2",
+        ];
         for (n, a) in sorted.iter().enumerate() {
             for (m, b) in sorted.iter().enumerate() {
-                assert_eq!(
-                    dictionary(a.as_bytes(), b.as_bytes()),
-                    n.cmp(&m),
-                    "{a} {b}"
-                );
+                assert_eq!(dictionary(a.as_bytes(), b.as_bytes()), n.cmp(&m), "{a} {b}");
             }
         }
     }

@@ -12,8 +12,20 @@ use std::cmp::Ordering;
 pub(super) const USAGE: &str = "?options? list pattern";
 
 const OPTIONS: [&str; 14] = [
-    "-all", "-ascii", "-decreasing", "-dictionary", "-exact", "-glob", "-increasing", "-inline",
-    "-integer", "-not", "-real", "-regexp", "-sorted", "-start",
+    "-all",
+    "-ascii",
+    "-decreasing",
+    "-dictionary",
+    "-exact",
+    "-glob",
+    "-increasing",
+    "-inline",
+    "-integer",
+    "-not",
+    "-real",
+    "-regexp",
+    "-sorted",
+    "-start",
 ];
 
 pub(super) fn lsearch(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
@@ -40,7 +52,11 @@ pub(super) fn lsearch(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault>
         if !how.all {
             return Ok(answer(&how, &items, Some(at)));
         }
-        found.push(if how.inline { item.clone() } else { Value::from(at) });
+        found.push(if how.inline {
+            item.clone()
+        } else {
+            Value::from(at)
+        });
     }
     if how.all {
         ctx.charge(found.len() * size_of::<Value>())?;
@@ -104,9 +120,11 @@ impl<'a> How<'a> {
                 "-regexp" => how.mode = Mode::Regexp,
                 "-sorted" => how.mode = Mode::Sorted,
                 _ => {
-                    how.start = Some(options.next().ok_or_else(|| {
-                        Fault::error("missing starting index")
-                    })?);
+                    how.start = Some(
+                        options
+                            .next()
+                            .ok_or_else(|| Fault::error("missing starting index"))?,
+                    );
                 }
             }
         }

@@ -8,7 +8,14 @@ use crate::value::Value;
 use std::cmp::Ordering;
 
 const OPTIONS: [&str; 9] = [
-    "-ascii", "-command", "-decreasing", "-dictionary", "-increasing", "-index", "-integer", "-real",
+    "-ascii",
+    "-command",
+    "-decreasing",
+    "-dictionary",
+    "-increasing",
+    "-index",
+    "-integer",
+    "-real",
     "-unique",
 ];
 
@@ -27,7 +34,10 @@ pub(super) fn lsort(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let sorted = match how.index {
         None => order(ctx, &how, &items)?,
         Some(at) => {
-            let keys = items.iter().map(|item| key(item, at)).collect::<Result<Vec<_>, _>>()?;
+            let keys = items
+                .iter()
+                .map(|item| key(item, at))
+                .collect::<Result<Vec<_>, _>>()?;
             order(ctx, &how, &keys)?
         }
     };
@@ -61,9 +71,7 @@ impl<'a> How<'a> {
                 "-real" => (how.kind, how.command) = (Kind::Real, None),
                 "-command" => {
                     how.command = Some(options.next().ok_or_else(|| {
-                        Fault::error(
-                            "\"-command\" option must be followed by comparison command",
-                        )
+                        Fault::error("\"-command\" option must be followed by comparison command")
                     })?);
                 }
                 "-index" => {
@@ -86,7 +94,10 @@ impl<'a> How<'a> {
 fn key(item: &Value, at: &Value) -> Result<Value, Fault> {
     let inner = item.list()?;
     let place = index(at, inner.len() as i64 - 1)?;
-    match usize::try_from(place).ok().and_then(|place| inner.get(place)) {
+    match usize::try_from(place)
+        .ok()
+        .and_then(|place| inner.get(place))
+    {
         Some(key) => Ok(key.clone()),
         None => Err(error_about(
             &format!("element {} missing from sublist \"", at.lossy()),
@@ -105,10 +116,10 @@ fn order(ctx: &mut Ctx<'_>, how: &How<'_>, keys: &[Value]) -> Result<Vec<u32>, F
             prefix.truncate(words);
             prefix.push(keys[a as usize].clone());
             prefix.push(keys[b as usize].clone());
-            let answer = call(ctx, &prefix)?;
-            let answer = answer.int().map_err(|_| {
-                Fault::error("-compare command returned non-numeric result")
-            })?;
+            let answer = ctx.call(&prefix)?;
+            let answer = answer
+                .int()
+                .map_err(|_| Fault::error("-compare command returned non-numeric result"))?;
             Ok(answer.cmp(&0))
         };
         return merge_sort(keys.len(), how, compare);
@@ -170,7 +181,11 @@ fn merge_sort(
                 let take_left = right == end
                     || (left < middle && {
                         let order = compare(sorted[left], sorted[right])?;
-                        if how.decreasing { order.is_ge() } else { order.is_le() }
+                        if how.decreasing {
+                            order.is_ge()
+                        } else {
+                            order.is_le()
+                        }
                     });
                 let from = if take_left { &mut left } else { &mut right };
                 *slot = sorted[*from];
@@ -191,11 +206,6 @@ fn merge_sort(
         return Ok(kept);
     }
     Ok(sorted)
-}
-
-/// Runs a command of the rule's to its end and gives its value.
-fn call(_: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
-    Err(Fault::error("lsort -command needs a nested run"))
 }
 
 #[cfg(test)]
@@ -263,7 +273,11 @@ mod tests {
         let mut turn = 0;
         let sorted = merge_sort(100, &how, |_, _| {
             turn += 1;
-            Ok(if turn % 3 == 0 { Ordering::Less } else { Ordering::Greater })
+            Ok(if turn % 3 == 0 {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            })
         });
         let mut sorted = sorted.unwrap();
         sorted.sort_unstable();
