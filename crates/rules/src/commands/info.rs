@@ -1,9 +1,8 @@
 //! `info`: what there is. `info exists` of a name that is known is the compiler's.
 
-use super::ensemble::{Sub, dispatch};
+use super::ensemble::{Sub, dispatch, error_about};
 use crate::code::Proc;
 use crate::command::{ANY, Command, Ctx};
-use crate::compile::SPECIAL;
 use crate::fault::Fault;
 use crate::regex::glob;
 use crate::value::Value;
@@ -21,7 +20,7 @@ const SUBS: &[Sub] = &[
     Sub::new("exists", "varName", 1, 1, exists),
     Sub::new("globals", "?pattern?", 0, 1, globals),
     Sub::new("level", "", 0, 0, level),
-    Sub::new("locals", "?pattern?", 0, 1, vars),
+    Sub::new("locals", "?pattern?", 0, 1, locals),
     Sub::new("patchlevel", "", 0, 0, |_, _| Ok(Value::from("8.4.6"))),
     Sub::new("procs", "?pattern?", 0, 1, procs),
     Sub::new("tclversion", "", 0, 0, |_, _| Ok(Value::from("8.4"))),
@@ -32,104 +31,11 @@ fn info(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     dispatch(ctx, "info", SUBS, args)
 }
 
-fn exists(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    Ok(Value::from(ctx.exists(&args[0])))
-}
-
-fn proc(ctx: &Ctx<'_>, name: &Value) -> Result<Rc<Proc>, Fault> {
-    let found = ctx.program.procs.borrow().get(ctx.rule, &name.bytes());
-    found.ok_or_else(|| Fault::error(format!("\"{}\" isn't a procedure", name.lossy())))
-}
-
-fn args_of(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let proc = proc(ctx, &args[0])?;
-    let mut names: Vec<Value> = proc
-        .params
-        .iter()
-        .map(|(name, _)| Value::new(name))
-        .collect();
-    if proc.rest {
-        names.push(Value::from("args"));
-    }
-    Ok(Value::list_of(names))
-}
-
-fn body(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    Ok(proc(ctx, &args[0])?.body.clone())
-}
-
-fn default(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let proc = proc(ctx, &args[0])?;
-    let value = match proc.params.iter().find(|(name, _)| args[1].is(name)) {
-        Some((_, value)) => value.clone(),
-        None if proc.rest && args[1].is(b"args") => None,
-        None => {
-            return Err(Fault::error(format!(
-                "procedure \"{}\" doesn't have an argument \"{}\"",
-                args[0].lossy(),
-                args[1].lossy()
-            )));
-        }
-    };
-    let has = value.is_some();
-    ctx.set(&args[2], value.unwrap_or_default())?;
-    Ok(Value::from(has))
-}
-
-fn level(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
-    let current = ctx.scopes.current;
-    Ok(Value::from(i64::from(ctx.scopes.list[current].level)))
-}
-
-fn complete(_: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let text = args[0].bytes();
-    let whole = match crate::parse::script(&text, 0..text.len() as u32) {
-        Ok(_) => true,
-        Err(error) => !error.message.starts_with("missing"),
-    };
-    Ok(Value::from(whole))
-}
-
-fn vars(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let names = ctx.scopes.local_names();
-    Ok(fitting(names.iter().map(|name| &**name), args.first()))
-}
-
-fn globals(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let current = std::mem::replace(&mut ctx.scopes.current, 0);
-    let value = vars(ctx, args);
-    ctx.scopes.current = current;
-    value
-}
-
-fn procs(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let procs = ctx.program.procs.borrow();
-    let defined = procs.names.iter().zip(&procs.list);
-    let names = defined.filter(|(_, proc)| proc.is_some());
-    Ok(fitting(
-        names.map(|(name, _)| name.as_bytes()),
-        args.first(),
-    ))
-}
-
-fn commands(_: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let known = crate::engine::commands()
-        .list
-        .iter()
-        .map(|command| command.name);
-    let names = known.chain(SPECIAL.iter().copied());
-    Ok(fitting(names.map(str::as_bytes), args.first()))
-}
-
-fn fitting<'n>(names: impl Iterator<Item = &'n [u8]>, pattern: Option<&Value>) -> Value {
-    let fits = |name: &&[u8]| pattern.is_none_or(|pattern| glob(&pattern.bytes(), name, false));
-    Value::list_of(names.filter(fits).map(Value::new).collect())
-}
-
 fn args_of(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let proc = procedure(ctx, &args[0])?;
     let names = proc.params.iter().map(|(name, _)| Value::new(name));
-    Ok(Value::list_of(names.collect()))
+    let rest = proc.rest.then(|| Value::from("args"));
+    Ok(Value::list_of(names.chain(rest).collect()))
 }
 
 fn body(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
@@ -231,8 +137,6 @@ fn matching<'a>(names: impl Iterator<Item = &'a [u8]>, pattern: &[Value]) -> Val
         Some(pattern) => glob(pattern, name, false),
         None => true,
     };
-    // Those are no names of the rule's own.
-    let names = names.filter(|name| !name.starts_with(super::array::SEARCH));
     Value::list_of(names.filter(wanted).map(Value::new).collect())
 }
 
