@@ -377,7 +377,9 @@ impl<'a> Lexer<'a> {
                     match (start, end) {
                         (Some(start), Some(end)) if start > end => return Err(RegexError::Range),
                         (Some(start), end) => {
-                            (start..=end.unwrap_or(u8::MAX)).for_each(|byte| set.insert(byte))
+                            for byte in start..=end.unwrap_or(u8::MAX) {
+                                set.insert(byte);
+                            }
                         }
                         (None, Some(_)) => return Err(RegexError::Range),
                         (None, None) => {}

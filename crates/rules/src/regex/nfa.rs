@@ -3,6 +3,7 @@
 
 use super::hir::{Assert, Hir, Kind};
 use super::set::ByteSet;
+use std::collections::HashSet;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
@@ -131,19 +132,28 @@ impl Symbols {
             neighbours: Vec::new(),
             looks,
         };
-        let mut count = 1;
-        let mut asserts = false;
+        let mut singles = ByteSet::EMPTY;
+        let mut others = HashSet::new();
         for hir in hirs {
             hir.walk(&mut |node| match node.kind {
-                Kind::Set(set) => symbols.refine(&set, &mut count),
-                Kind::Assert(_) => asserts = true,
+                Kind::Set(set) => match set.single() {
+                    Some(byte) => singles.insert(byte),
+                    None => {
+                        others.insert(set);
+                    }
+                },
+                Kind::Assert(_) => {
+                    others.insert(ByteSet::word());
+                    singles.insert(b'\n');
+                }
                 _ => {}
             });
         }
-        if asserts {
-            symbols.refine(&ByteSet::word(), &mut count);
-            symbols.refine(&ByteSet::one(b'\n'), &mut count);
+        let mut count = 1;
+        for set in &others {
+            symbols.refine(set, &mut count);
         }
+        symbols.single_out(&singles, &mut count);
         let word = ByteSet::word();
         for class in 0..count {
             let sample =
@@ -197,5 +207,21 @@ impl Symbols {
             });
         }
         *count = next;
+    }
+
+    /// Gives each of these bytes a class of its own.
+    fn single_out(&mut self, singles: &ByteSet, count: &mut usize) {
+        let mut members = [0u16; 256];
+        for class in self.classes {
+            members[usize::from(class)] += 1;
+        }
+        for byte in singles.iter() {
+            let class = &mut self.classes[usize::from(byte)];
+            if members[usize::from(*class)] > 1 {
+                members[usize::from(*class)] -= 1;
+                *class = *count as u8;
+                *count += 1;
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! A character is a byte: the classes know ASCII only, the high half belongs to none of them.
 
 /// A set of byte values.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct ByteSet([u64; 4]);
 
 impl ByteSet {
@@ -88,11 +88,11 @@ impl ByteSet {
 
     /// The set's only byte.
     pub(super) fn single(&self) -> Option<u8> {
-        if self.len() == 1 {
-            self.iter().next()
-        } else {
-            None
+        if self.len() != 1 {
+            return None;
         }
+        let word = self.0.iter().position(|&word| word != 0)?;
+        Some((word as u32 * 64 + self.0[word].trailing_zeros()) as u8)
     }
 
     /// Adds the other case of every letter in the set.
