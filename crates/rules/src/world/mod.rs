@@ -18,9 +18,14 @@ mod x509_text;
 mod aes;
 mod class;
 mod crypto;
+mod geo;
+mod hsl;
 mod lb;
+mod misc;
 pub mod persist;
 mod pool;
+mod resolv;
+mod sideband;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -48,6 +53,11 @@ pub(crate) const TABLES: &[&[Command]] = &[
     aes::COMMANDS,
     class::COMMANDS,
     crypto::COMMANDS,
+    geo::COMMANDS,
+    hsl::COMMANDS,
+    misc::COMMANDS,
+    resolv::COMMANDS,
+    sideband::COMMANDS,
     lb::COMMANDS,
     persist::COMMANDS,
     pool::COMMANDS,
