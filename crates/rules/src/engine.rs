@@ -10,6 +10,7 @@ use crate::flow::Flow;
 use crate::host::{Host, Wait};
 use crate::map::Map;
 use crate::parse::{RuleAst, line_column};
+use crate::policy::Case;
 use crate::profile::{Profile, ProfileRow};
 use crate::value::Value;
 use crate::vm::{
@@ -111,6 +112,8 @@ struct Run {
     began: u64,
     /// Cycles of what ran before it waited.
     spent: u64,
+    /// What the last handler gave.
+    value: Value,
 }
 
 enum Work {
@@ -265,6 +268,85 @@ impl Engine {
             },
             warnings: loading.diagnostics,
         }))
+    }
+
+    /// Compiles the cases of a policy, to be asked by [`decide`](Engine::decide).
+    ///
+    /// # Errors
+    ///
+    /// What of a case can't be compiled.
+    pub fn policy(&mut self, name: &str, cases: &[Case]) -> Result<Rc<Program>, Vec<Diagnostic>> {
+        let source = RuleSource {
+            name: name.into(),
+            text: Arc::from(&b""[..]),
+        };
+        let procs = RefCell::new(Procs::default());
+        let mut env = Env {
+            commands: commands(),
+            procs: &procs,
+            statics: &mut self.statics,
+            event: Some(Event::HttpRequest),
+            strict: true,
+        };
+        let mut layout = Layout::default();
+        let of = Rc::new(Source {
+            rule: name.into(),
+            within: "policy".into(),
+            text: Arc::clone(&source.text),
+        });
+        let compiler = Compiler::new(&mut env, Slots::Grow(&mut layout), of);
+        let (code, problems) = compiler.cases_code(cases);
+        if !problems.is_empty() {
+            let mut loading = Loading::default();
+            for problem in problems {
+                loading.note(&source, problem);
+            }
+            return Err(loading.diagnostics);
+        }
+        let mut handlers: Vec<Vec<Handler>> = Event::ALL.iter().map(|_| Vec::new()).collect();
+        handlers[Event::HttpRequest as usize].push(Handler {
+            rule: 0,
+            priority: 500,
+            code: Rc::new(code),
+            timing: false,
+        });
+        Ok(Rc::new(Program {
+            rules: vec![name.into()],
+            sources: vec![source.text],
+            handlers,
+            wanted: Events::of(&[Event::HttpRequest]),
+            layout: Rc::new(layout),
+            core: Core {
+                depth: self.limits.depth,
+                error_info: false,
+                ..Core::default()
+            },
+            warnings: Vec::new(),
+        }))
+    }
+
+    /// Which case of a policy a request is: `None` for none of them. `connection` is of the policy's
+    /// program, with the request in its flow; it can be used again and again.
+    ///
+    /// # Errors
+    ///
+    /// What kept a condition from being found out.
+    pub fn decide(&mut self, connection: &mut Connection, host: &mut dyn Host) -> Result<Option<usize>, Failure> {
+        self.begin(connection, Event::HttpRequest, Work::Event(0), host);
+        match self.one(connection, host) {
+            Step::Failed(failure) => return Err(failure),
+            Step::Done => {}
+            Step::Wait(_) => {
+                self.end(connection);
+                return Ok(None);
+            }
+        }
+        let value = connection.run.as_mut().map(|run| std::mem::take(&mut run.value));
+        self.end(connection);
+        match value {
+            Some(Value::Int(number)) => Ok(usize::try_from(number).ok()),
+            _ => Ok(None),
+        }
     }
 
     /// Runs `RULE_INIT` of those of a program's rules for which it has not run on this worker, or
@@ -467,6 +549,7 @@ impl Engine {
             },
             began: host.cycles(),
             spent: 0,
+            value: Value::Empty,
         }));
     }
 
@@ -521,7 +604,10 @@ impl Engine {
                 connection.run = Some(run);
                 return Step::Wait(wait);
             }
-            Ok(Ran::Value(_)) => None,
+            Ok(Ran::Value(value)) => {
+                run.value = value;
+                None
+            }
             Err(fault) => ended(fault).err(),
         };
         if let Work::Event(at) = run.work

@@ -21,6 +21,7 @@ pub mod host;
 mod map;
 pub mod message;
 pub mod parse;
+pub mod policy;
 mod profile;
 pub mod regex;
 pub mod value;

@@ -171,6 +171,29 @@ impl<'c, 'e> Compiler<'c, 'e> {
         self.finish()
     }
 
+    /// Compiles the cases of a policy: code that gives the number of the first that holds.
+    pub(crate) fn cases_code(mut self, cases: &[crate::policy::Case]) -> (Code, Vec<Problem>) {
+        for (name, script) in crate::policy::prelude(cases) {
+            self.script(&script, true);
+            if let Some(var) = self.slot(name) {
+                self.emit(Op::StorePop(var));
+                self.depth -= 1;
+            }
+        }
+        for (number, case) in cases.iter().enumerate() {
+            let misses = self.jump_unless(&crate::policy::expression(case));
+            self.constant(Value::from(number));
+            self.emit(Op::Return);
+            self.depth -= 1;
+            for miss in misses {
+                self.land(miss);
+            }
+        }
+        self.constant(Value::Empty);
+        self.emit(Op::End);
+        self.finish()
+    }
+
     /// Compiles parts that are put together.
     pub(crate) fn parts_code(mut self, parts: &[Part]) -> (Code, Vec<Problem>) {
         self.parts(parts);
