@@ -122,7 +122,14 @@ pub(super) fn in_set_cookie<'a>(field: &'a [u8], name: &[u8]) -> Option<&'a [u8]
 
 #[inline]
 fn begins<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let value = text.strip_prefix(name)?.strip_prefix(b"=")?;
+    // Most others have no `=` at that place: no need to compare names.
+    let (before, value) = match text.get(name.len()) {
+        Some(b'=') => (&text[..name.len()], &text[name.len() + 1..]),
+        _ => return None,
+    };
+    if before != name {
+        return None;
+    }
     let end = memchr::memchr(b';', value).unwrap_or(value.len());
     Some(value[..end].trim_ascii_end())
 }
