@@ -4,6 +4,7 @@
 mod nowhere;
 
 use nowhere::Nowhere;
+use rules::ast::Part;
 use rules::event::Event;
 use rules::value::Value;
 use rules::{Connection, Engine, Limits, Program, RuleSource, Step, parse};
@@ -68,11 +69,17 @@ fn compiled(case: &Case) -> Option<Result<Vec<u8>, Vec<u8>>> {
     let (procs, script) = split(&case.script);
     let body = format!("{{\n{script}\n}}");
     let text = format!("set static::code [catch {body} static::result]");
-    let whole = parse::script(text.as_bytes(), 0..text.len() as u32).ok()?;
-    let [set] = whole.commands.as_slice() else {
-        return None;
+    let catch = parse::script(text.as_bytes(), 0..text.len() as u32).ok()?;
+    let whole = match catch.commands.as_slice() {
+        [set] => match set.words.last()?.parts.as_slice() {
+            [Part::Script(inner)] => {
+                matches!(inner.commands.as_slice(), [catch] if catch.words.len() == 3)
+            }
+            _ => false,
+        },
+        _ => false,
     };
-    if set.words.len() != 3 || set.end as usize != text.len() {
+    if !whole {
         return None;
     }
     let rule = format!("{procs}\nwhen CLIENT_ACCEPTED {{\n{text}\n}}\n");
@@ -83,9 +90,7 @@ fn compiled(case: &Case) -> Option<Result<Vec<u8>, Vec<u8>>> {
         Err(error) if case.result.is_ok() && !caught(case) => {
             return Some(Err(error.into_bytes()));
         }
-        Err(_) => {
-            return None;
-        }
+        Err(_) => return None,
     };
     let mut connection = Connection::new(&program, nowhere::flow());
     match engine.start(&mut connection, Event::ClientAccepted, &mut Nowhere) {
