@@ -1,0 +1,260 @@
+//! The compatibility table as Markdown, from the tables of events and commands: what is there, how it differs from F5's, and
+//! what is not there.
+
+use crate::command::{ANY, Command};
+use crate::compile::{SPECIAL, disabled};
+use crate::event::{Event, Events};
+use crate::world::missing::{self, Missing};
+use std::fmt::Write;
+
+/// Events that rules can name, but that nothing raises yet.
+const NOT_RAISED: &[Event] = &[
+    Event::PersistDown,
+    Event::HttpResponseContinue,
+    Event::DnsRequest,
+    Event::DnsResponse,
+];
+
+/// Commands of Tcl that are switched off, in the order of their reasons.
+const DISABLED: &[&str] = &[
+    "cd",
+    "close",
+    "eof",
+    "exec",
+    "fblocked",
+    "fconfigure",
+    "fcopy",
+    "file",
+    "fileevent",
+    "flush",
+    "gets",
+    "glob",
+    "open",
+    "pid",
+    "puts",
+    "pwd",
+    "read",
+    "seek",
+    "tell",
+    "socket",
+    "auto_execok",
+    "auto_import",
+    "auto_load",
+    "auto_mkindex",
+    "auto_qualify",
+    "auto_reset",
+    "load",
+    "package",
+    "source",
+    "unknown",
+    "unload",
+    "bgerror",
+    "encoding",
+    "exit",
+    "history",
+    "interp",
+    "memory",
+    "namespace",
+    "rename",
+    "trace",
+    "time",
+    "update",
+    "vwait",
+];
+
+/// The compatibility table, in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    let mut out = String::new();
+    let world: Vec<&Command> = crate::world::TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .collect();
+    let language: Vec<&Command> = crate::commands::TABLES
+        .iter()
+        .flat_map(|table| table.iter())
+        .collect();
+    events(&mut out);
+    put(&mut out, "\n## Commands of F5's\n\n");
+    commands(&mut out, world);
+    put(&mut out, "\n## Commands of Tcl\n\n");
+    let special: Vec<&str> = SPECIAL
+        .iter()
+        .copied()
+        .filter(|name| !language.iter().any(|one| one.name == *name))
+        .collect();
+    put(
+        &mut out,
+        &format!(
+            "The compiler knows {} itself; they are done.\n\n",
+            listed(&special)
+        ),
+    );
+    commands(&mut out, language);
+    put(
+        &mut out,
+        "\n## Commands that are switched off\n\nAs on BIG-IP; a rule that uses one is not loaded.\n\n| command | why |\n| --- | --- |\n",
+    );
+    let mut at = 0;
+    while at < DISABLED.len() {
+        let why = disabled(DISABLED[at]);
+        let same = DISABLED[at..]
+            .iter()
+            .take_while(|name| disabled(name) == why)
+            .count();
+        let _ = writeln!(
+            out,
+            "| {} | {} |",
+            listed(&DISABLED[at..at + same]),
+            why.unwrap_or_default()
+        );
+        at += same;
+    }
+    put(
+        &mut out,
+        "\n## Not yet\n\nA rule that uses one is not loaded, and the error says so. A star stands for any ending.\n\n| command | why |\n| --- | --- |\n",
+    );
+    unknown(&mut out, missing::COMMANDS);
+    put(&mut out, "\n| event | why |\n| --- | --- |\n");
+    unknown(&mut out, missing::EVENTS);
+    out
+}
+
+fn events(out: &mut String) {
+    put(
+        out,
+        "## Events\n\n| event | when | state |\n| --- | --- | --- |\n",
+    );
+    for event in Event::ALL {
+        let state = match NOT_RAISED.contains(event) {
+            true => "not yet: nothing raises it",
+            false => "done",
+        };
+        let _ = writeln!(out, "| `{event}` | {} | {state} |", event.about());
+    }
+}
+
+fn commands(out: &mut String, mut list: Vec<&Command>) {
+    list.sort_by_key(|command| command.name);
+    put(out, "| command | state | at |\n| --- | --- | --- |\n");
+    for command in list {
+        let state = match command.differs {
+            "" => "done".to_owned(),
+            how => format!("differs: {}", cell(how)),
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {state} | {} |",
+            usage(command),
+            places(command.events)
+        );
+    }
+}
+
+fn usage(command: &Command) -> String {
+    let words = match (command.usage, command.least, command.most) {
+        ("", 0, 0) => String::new(),
+        ("", _, ANY) => " …".to_owned(),
+        (usage, ..) => format!(" {usage}"),
+    };
+    format!("`{}{}`", command.name, cell(&words))
+}
+
+/// Where a command may stand, in whichever way is shorter.
+fn places(events: Events) -> String {
+    let names = |wanted: bool| -> Vec<&str> {
+        let all = Event::ALL
+            .iter()
+            .filter(|event| events.has(**event) == wanted);
+        all.map(|event| event.name()).collect()
+    };
+    let (here, not) = (names(true), names(false));
+    match (here.len(), not.len()) {
+        (_, 0) => "any".to_owned(),
+        (1..=4, _) => listed(&here),
+        (_, 1..=4) => format!("any but {}", listed(&not)),
+        _ => families(&here),
+    }
+}
+
+/// Names of events, shortened to what they begin with where a whole family is meant.
+fn families(names: &[&str]) -> String {
+    let family = |name: &str| name.split('_').next().unwrap_or_default().to_owned();
+    let mut out: Vec<String> = Vec::new();
+    for name in names {
+        let family = family(name);
+        let of = |list: &mut dyn Iterator<Item = &str>| {
+            list.filter(|other| other.split('_').next() == Some(&family))
+                .count()
+        };
+        let all = of(&mut Event::ALL.iter().map(|event| event.name()));
+        let here = of(&mut names.iter().copied());
+        let said = match all == here && all > 1 {
+            true => format!("`{family}_*`"),
+            false => format!("`{name}`"),
+        };
+        if !out.contains(&said) {
+            out.push(said);
+        }
+    }
+    out.join(", ")
+}
+
+fn unknown(out: &mut String, list: &[Missing]) {
+    for one in list {
+        let why = if one.why.is_empty() {
+            "not yet"
+        } else {
+            one.why
+        };
+        let _ = writeln!(out, "| `{}` | {} |", one.name, cell(why));
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+/// A text that ends no cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn put(out: &mut String, text: &str) {
+    out.push_str(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    const MARK: &str = "<!-- What follows is generated from the tables of crates/rules: UPDATE_DOCS=1 cargo test -p rules -->\n";
+
+    #[test]
+    fn the_table_in_the_docs_is_that_of_the_code() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
+        let written = fs::read_to_string(&path).unwrap_or_default();
+        let (before, after) = written
+            .split_once(MARK)
+            .expect("docs/rules.md has its mark");
+        let table = format!("\n{}", reference());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, format!("{before}{MARK}{table}")).unwrap();
+            return;
+        }
+        assert!(
+            after == table,
+            "docs/rules.md is stale: UPDATE_DOCS=1 cargo test -p rules"
+        );
+    }
+
+    #[test]
+    fn what_is_said_to_be_switched_off_is() {
+        for name in DISABLED {
+            assert!(disabled(name).is_some(), "{name}");
+        }
+    }
+}
