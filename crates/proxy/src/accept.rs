@@ -7,6 +7,7 @@ use crate::engine::{Gauge, Message, Shared};
 use crate::http;
 use crate::listen::Socket;
 use crate::prelude;
+use crate::rules::Ruled;
 use crate::snapshot::{Virtual, VirtualState};
 use crate::tcp;
 use crate::worker::Worker;
@@ -121,7 +122,12 @@ pub(crate) fn serve(worker: &Rc<Worker>, arrival: Arrival) {
         reactor::spawn(meet(worker, tcp, peer, local, service, counted));
         return;
     }
+    let rules = Ruled::new(&worker, &service, peer, local);
+    if rules.is_none() && service.rules.is_some() {
+        return refuse(&worker, &service, "rules-not-loaded");
+    }
     let client = Client {
+        rules,
         channel: Channel::new(Stream::Plain(tcp)),
         peer,
         local,
@@ -237,6 +243,9 @@ fn enter(
     }
     let mut counted = Counted::new(shared, load, &service.state);
     // Counted first and compared after, so that no two pass at once where one may.
+    if shared.shunned.has(peer.ip(), shared) {
+        return Err("shunned");
+    }
     if shared.connections.load(Relaxed) > shared.connection_limit.load(Relaxed) {
         return Err("process-connections");
     }

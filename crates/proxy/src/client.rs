@@ -1,11 +1,13 @@
 //! A client's connection, ready to be served: its stream, who it is, and which virtual it came to.
 
+use crate::rules::Ruled;
 use crate::snapshot::Virtual;
 use reactor::{Deadline, Tcp};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use tls::Stream;
@@ -41,6 +43,15 @@ impl Channel {
     /// the current task is woken by whatever comes in.
     pub(crate) fn poll_broken(&self) -> Poll<()> {
         self.0.borrow().tcp().poll_broken()
+    }
+
+    /// Whether the other side is known to have gone. The current task is woken when it becomes known.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.with(|stream| {
+            // Where it can't be known, it isn't.
+            let _ = stream.tcp().watch();
+            stream.tcp().poll_broken().is_ready()
+        })
     }
 
     pub(crate) async fn writable(&self) -> io::Result<()> {
@@ -103,6 +114,8 @@ pub(crate) struct Client {
     pub(crate) local: SocketAddr,
     /// The virtual, in the snapshot of the time; HTTP looks again with every exchange.
     pub(crate) service: Arc<Virtual>,
+    /// Its virtual's rules, as they were when it came.
+    pub(crate) rules: Option<Rc<Ruled>>,
     /// One deadline for the connection's whole life, set phase by phase.
     pub(crate) deadline: Deadline,
     /// Bytes read and not yet understood.

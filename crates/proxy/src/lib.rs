@@ -9,14 +9,16 @@ mod client;
 mod compile;
 mod counters;
 mod engine;
-pub mod events;
 mod http;
 mod limit;
 mod listen;
+mod nodes;
 #[expect(unsafe_code, reason = "a question to the kernel that no library asks")]
 mod outq;
 mod prelude;
 mod resolve;
+mod rules;
+mod shun;
 mod snapshot;
 #[expect(unsafe_code, reason = "calls to the kernel that no library wraps")]
 mod sys;
@@ -33,4 +35,6 @@ pub use engine::{
     Applied, ApplyError, Engine, MemberChange, MemberStatus, NoSuchMember, Options, Phase,
 };
 pub use listen::{BindError, Inherited};
+pub use rules::RuleCounts;
+pub use shun::ShunList;
 pub use snapshot::{Backend, Snapshot, Virtual, VirtualState};

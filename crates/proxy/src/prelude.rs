@@ -4,8 +4,10 @@
 use crate::accept::Counted;
 use crate::client::{Channel, Client};
 use crate::counters::add;
+use crate::rules::{Ruled, Stop, facts_of};
 use crate::snapshot::Virtual;
 use crate::worker::Worker;
+use ::rules::event::Event;
 use reactor::{Deadline, Tcp};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -41,7 +43,31 @@ pub(crate) async fn meet(
             return None;
         }
     }
-    let stream = match &service.tls {
+    let rules = Ruled::new(worker, &service, arrived.peer, arrived.local);
+    if rules.is_none() && service.rules.is_some() {
+        service.state.counters.refuse("rules-not-loaded");
+        return None;
+    }
+    let tls = service.tls.as_ref();
+    if let Some(rules) = rules.as_deref().filter(|_| tls.is_some()) {
+        let begun = Box::pin(begin(
+            worker,
+            &tcp,
+            &service,
+            &deadline,
+            rules,
+            &mut arrived,
+        ));
+        if let Err(stop) = begun.await {
+            service.state.counters.refuse(stop.reason());
+            if stop.resets() {
+                // A connection that is broken already is reset.
+                let _ = tcp.reset_on_close();
+            }
+            return None;
+        }
+    }
+    let stream = match tls {
         None => Stream::Plain(tcp),
         Some(context) => {
             deadline.set(service.config.timeouts.tls_handshake);
@@ -49,17 +75,33 @@ pub(crate) async fn meet(
             let accepted = Box::pin(handshake(
                 worker, tcp, &service, context, &deadline, &pending,
             ));
-            accepted
-                .await
-                .inspect_err(|error| {
+            match accepted.await {
+                Ok(stream) => stream,
+                Err(error) => {
                     let (peer, reason) = (arrived.peer, error.reason());
                     debug!(virtual = %service.name, %peer, reason, %error, "no TLS");
-                })
-                .ok()?
+                    if let Some(rules) = rules {
+                        rules.close(worker).await;
+                    }
+                    return None;
+                }
+            }
         }
     };
     deadline.clear();
+    if let Some(rules) = rules.as_deref().filter(|_| tls.is_some()) {
+        let shaken = Box::pin(shaken(worker, &stream, &service, rules));
+        if let Err(stop) = shaken.await {
+            service.state.counters.refuse(stop.reason());
+            if stop.resets() {
+                let _ = stream.tcp().reset_on_close();
+            }
+            rules.close(worker).await;
+            return None;
+        }
+    }
     Some(Client {
+        rules,
         channel: Channel::new(stream),
         peer: arrived.peer,
         local: arrived.local,
@@ -87,6 +129,70 @@ pub(crate) fn proxy_header(client: &Client, version: &model::ProxyProtocol) -> V
         }
     }
     out
+}
+
+/// Runs the rules that come before a TLS handshake.
+async fn begin(
+    worker: &Worker,
+    tcp: &Tcp,
+    service: &Virtual,
+    deadline: &Deadline,
+    rules: &Ruled,
+    arrived: &mut Arrived,
+) -> Result<(), Stop> {
+    let gone = || is_gone(tcp);
+    rules.accept(worker, &gone).await?;
+    if !rules.wants(Event::ClientsslClienthello) && !rules.wants(Event::ClientsslHandshake) {
+        return Ok(());
+    }
+    deadline.set(service.config.timeouts.tls_handshake);
+    let mut bytes = std::mem::take(&mut arrived.pending);
+    // What is no ClientHello, or does not come, is for the handshake to refuse.
+    while let Ok(None) = wire::client_hello::parse(&bytes)
+        && bytes.len() < wire::client_hello::MAX_BYTES
+    {
+        let had = bytes.len();
+        bytes.resize(had + READ, 0);
+        let read = deadline.guard(tcp.read(&mut bytes[had..])).await;
+        let n = read.map_or(0, |n| n.unwrap_or(0));
+        bytes.truncate(had + n);
+        if n == 0 {
+            break;
+        }
+    }
+    rules.flow().client_hello = Some(bytes.as_slice().into());
+    arrived.pending = bytes;
+    rules
+        .raise(worker, Event::ClientsslClienthello, &gone)
+        .await
+}
+
+/// Whether the client is known to have gone; else the current task is woken when it becomes known.
+fn is_gone(tcp: &Tcp) -> bool {
+    // Where it can't be known, it isn't.
+    let _ = tcp.watch();
+    tcp.poll_broken().is_ready()
+}
+
+/// Runs the rules that come after a TLS handshake.
+async fn shaken(
+    worker: &Worker,
+    stream: &Stream,
+    service: &Virtual,
+    rules: &Ruled,
+) -> Result<(), Stop> {
+    let gone = || is_gone(stream.tcp());
+    rules.flow().client_tls = stream.info().map(|info| facts_of(&info));
+    let asks = |profile: &model::TlsProfile| profile.client_auth.mode != model::ClientAuthMode::Off;
+    let snapshot = worker.snapshot();
+    let profile = service.config.tls.as_ref();
+    let profile = profile.and_then(|name| snapshot.config.tls_profiles.get(name.as_str()));
+    if profile.is_some_and(asks) {
+        rules
+            .raise(worker, Event::ClientsslClientcert, &gone)
+            .await?;
+    }
+    rules.raise(worker, Event::ClientsslHandshake, &gone).await
 }
 
 /// What is known of a connection before its own protocol begins.

@@ -7,6 +7,7 @@ use crate::access::AccessLog;
 use crate::counters::VirtualCounters;
 use crate::http::edit::Edits;
 use crate::http::route::Route;
+use crate::rules::{RuleSet, World};
 use addr::PrefixSet;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub backends: BTreeMap<model::Name, Arc<Backend>>,
     /// Which virtual is served at an address.
     pub(crate) by_address: HashMap<SocketAddr, Arc<Virtual>>,
+    /// What rules look things up in.
+    pub(crate) world: Arc<World>,
 }
 
 impl Snapshot {
@@ -46,6 +49,7 @@ impl Snapshot {
             virtuals: BTreeMap::new(),
             backends: BTreeMap::new(),
             by_address: HashMap::new(),
+            world: Arc::default(),
         }
     }
 }
@@ -72,7 +76,7 @@ pub struct Virtual {
     pub(crate) head_limits: wire::h1::HeadLimits,
     pub(crate) log: Option<Arc<AccessLog>>,
     /// What runs at the events of its connections.
-    pub(crate) handler: Option<Arc<dyn crate::events::Handler>>,
+    pub(crate) rules: Option<Arc<RuleSet>>,
 }
 
 /// What stays of a virtual from one snapshot to the next.

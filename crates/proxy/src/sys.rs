@@ -40,6 +40,37 @@ pub(crate) fn processors() -> Vec<usize> {
         .collect()
 }
 
+/// A clock that counts the processor's cycles, or nanoseconds where that is not to be had.
+pub(crate) fn cycles() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads a counter that every x86-64 processor has; no memory is touched.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        use std::sync::OnceLock;
+        use std::time::Instant;
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+}
+
+/// Fills `words` with bits that nobody can foresee.
+pub(crate) fn random(words: &mut [u64]) {
+    let mut done = 0;
+    let all = size_of_val(words);
+    while done < all {
+        // SAFETY: what is left of the words lies behind the pointer, and any bits make a word.
+        let n = unsafe {
+            let rest = words.as_mut_ptr().cast::<u8>().add(done);
+            libc::getrandom(rest.cast(), all - done, 0)
+        };
+        // It fails only where it is interrupted.
+        done += usize::try_from(n).unwrap_or(0);
+    }
+}
+
 /// Has this thread run on `processor` alone.
 pub(crate) fn pin_to(processor: usize) -> io::Result<()> {
     if processor >= libc::CPU_SETSIZE as usize {

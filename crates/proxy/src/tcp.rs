@@ -7,12 +7,13 @@ use crate::access::{By, Ending, Phase as LogPhase, Record};
 use crate::client::{Channel, Client};
 use crate::counters::{Cells, add};
 use crate::engine::Phase;
-use crate::events::{Event, Verdict, View};
 use crate::prelude;
+use crate::rules::Stop;
 use crate::snapshot::{Backend, Virtual};
 use crate::tunnel::{self, End, Side};
 use crate::upstream::ConnectFailure;
 use crate::worker::Worker;
+use ::rules::event::Event;
 use balance::{Ask, Member, MemberId, Outcome, Pick, Slot, TicketState};
 use reactor::{Buf, ConnectOptions, Tcp};
 use std::future::poll_fn;
@@ -26,16 +27,21 @@ use tls::{ServerName, Stream};
 use tracing::debug;
 use wire::client_hello::{self, ClientHello, HelloError};
 
+mod ruled;
+
 /// Serves a connection of a TCP virtual, whose TLS, if any, has ended here.
-pub(crate) async fn serve(worker: Rc<Worker>, client: Client) {
+pub(crate) async fn serve(worker: Rc<Worker>, mut client: Client) {
     let mut notes = Notes::new(&client);
     let backend = client.channel.with(|stream| {
         let name = stream.info().and_then(|info| info.sni);
         backend_for(&client.service, name).cloned()
     });
-    let ending = match backend {
-        Some(backend) => converse(&worker, &client, &backend, &mut notes).await,
-        None => refused("no-pool", By::Proxy, LogPhase::Request),
+    let ending = match (&client.rules, backend) {
+        (Some(_), backend) => {
+            Box::pin(ruled::serve(&worker, &mut client, backend, &mut notes)).await
+        }
+        (None, Some(backend)) => converse(&worker, &client, &backend, &mut notes).await,
+        (None, None) => refused("no-pool", By::Proxy, LogPhase::Request),
     };
     let over_tls = !client.channel.is_plain();
     let protocol = if over_tls { "tls" } else { "tcp" };
@@ -51,6 +57,13 @@ pub(crate) async fn serve_passthrough(worker: Rc<Worker>, mut client: Client) {
             let backend = backend_for(&client.service, hello.server_name.as_deref()).cloned();
             notes.server_name = hello.server_name;
             match backend {
+                backend if client.rules.is_some() => {
+                    let hello: Rc<[u8]> = client.pending.as_slice().into();
+                    if let Some(rules) = &client.rules {
+                        rules.flow().client_hello = Some(hello);
+                    }
+                    Box::pin(ruled::serve(&worker, &mut client, backend, &mut notes)).await
+                }
                 Some(backend) => converse(&worker, &client, &backend, &mut notes).await,
                 None => {
                     alert(&client.channel, Alert::UnrecognizedName);
@@ -126,18 +139,27 @@ async fn converse(
     notes: &mut Notes,
 ) -> Ending {
     notes.backend = Some(Arc::clone(backend));
-    if raise(client, Event::ClientAccepted, None).await.is_err() {
-        return refused("handler", By::Proxy, LogPhase::Request);
-    }
-    let (slot, member) = match reach(worker, client, backend, notes).await {
+    let (slot, member) = match reach(worker, client, backend, notes, None).await {
         Ok(reached) => reached,
-        Err(ending) => return ending,
+        Err(NotReached::Ended(ending)) => return ending,
+        Err(NotReached::Elsewhere) => return refused("rule-loops", By::Proxy, LogPhase::Connect),
     };
+    relay(worker, client, &slot, &member, notes).await
+}
+
+/// Relays between a client and its member until the end.
+async fn relay(
+    worker: &Worker,
+    client: &Client,
+    slot: &Slot,
+    member: &Channel,
+    notes: &mut Notes,
+) -> Ending {
     let cells = cells(worker, client);
     let counters = slot.member().counters();
     let relayed = tunnel::relay_counting(
         &client.channel,
-        &member,
+        member,
         &client.deadline,
         client.service.config.timeouts.tunnel,
         || worker.phase() == Phase::Stopping,
@@ -172,7 +194,8 @@ async fn reach(
     client: &Client,
     backend: &Arc<Backend>,
     notes: &mut Notes,
-) -> Result<(Slot, Channel), Ending> {
+    only: Option<MemberId>,
+) -> Result<(Slot, Channel), NotReached> {
     let cells = cells(worker, client);
     // What the client has said already goes along, and finds out whether the connection stands.
     let first =
@@ -180,16 +203,23 @@ async fn reach(
     let mut tried = Vec::new();
     loop {
         let begin = Instant::now();
-        let slot = select(worker, client, backend, &tried).await?;
+        let slot = match select(worker, client, backend, &tried, only).await {
+            Ok(slot) => slot,
+            Err(ending) => {
+                lb_failed(worker, client).await?;
+                return Err(ending.into());
+            }
+        };
         let selected = Instant::now();
         notes.queue += selected - begin;
         notes.attempts += 1;
         notes.member = Some(Arc::clone(slot.member()));
-        if raise(client, Event::MemberSelected, Some(&slot))
-            .await
-            .is_err()
-        {
-            return Err(refused("handler", By::Proxy, LogPhase::Connect));
+        if let Some(rules) = &client.rules {
+            ruled::select(rules, &backend.name, slot.member());
+            raise(worker, client, Event::LbSelected).await?;
+            if ruled::reselects(rules) {
+                return Err(NotReached::Elsewhere);
+            }
         }
         add(&cells.upstream_connects, 1);
         let opened = open(client, backend, slot.member(), &first).await;
@@ -208,12 +238,7 @@ async fn reach(
         let (pool, member, now) = (&backend.name, slot.member(), worker.now());
         debug!(%pool, member = %member.name(), %error, "no connection");
         member.report(Outcome::ConnectError, now);
-        if raise(client, Event::MemberFailed, Some(&slot))
-            .await
-            .is_err()
-        {
-            return Err(refused("handler", By::Proxy, LogPhase::Connect));
-        }
+        lb_failed(worker, client).await?;
         tried.push(member.id());
         drop(slot);
         let retries = backend.retry_on.connect_failure
@@ -222,15 +247,41 @@ async fn reach(
             && backend.pool.retry_allowed(now);
         if !retries {
             add(&cells.aborted_by_member, 1);
-            return Err(match error {
+            let ending = match error {
                 ConnectFailure::Timeout => {
                     refused("connect-timeout", By::MemberTimeout, LogPhase::Connect)
                 }
                 _ => refused("connect-failed", By::Member, LogPhase::Connect),
-            });
+            };
+            return Err(ending.into());
         }
         add(&cells.retries, 1);
     }
+}
+
+/// Why there is no connection to a member.
+enum NotReached {
+    Ended(Ending),
+    /// A rule wants another member.
+    Elsewhere,
+}
+
+impl From<Ending> for NotReached {
+    fn from(ending: Ending) -> Self {
+        NotReached::Ended(ending)
+    }
+}
+
+/// Tells the rules that a member could not be had.
+async fn lb_failed(worker: &Worker, client: &Client) -> Result<(), NotReached> {
+    let Some(rules) = &client.rules else {
+        return Ok(());
+    };
+    raise(worker, client, Event::LbFailed).await?;
+    if ruled::reselects(rules) {
+        return Err(NotReached::Elsewhere);
+    }
+    Ok(())
 }
 
 /// Chooses a member and takes a unit of it, waiting for one if all that could are full.
@@ -239,12 +290,13 @@ async fn select(
     client: &Client,
     backend: &Backend,
     tried: &[MemberId],
+    only: Option<MemberId>,
 ) -> Result<Slot, Ending> {
     let mut ask = Ask {
         hash: Some(balance::hash_addr(client.peer.ip())),
         random: worker.random(),
         exclude: tried,
-        only: None,
+        only,
     };
     let mut pick = backend.pool.pick(&ask, worker.now());
     if matches!(pick, Pick::Down) && !tried.is_empty() {
@@ -435,25 +487,28 @@ fn alert(channel: &Channel, alert: Alert) {
     let _ = channel.try_write(&[ALERT, 3, 3, 0, 2, FATAL, alert as u8]);
 }
 
-/// Runs the virtual's handler, if it wants the event. TCP has no answer but to close.
-async fn raise(client: &Client, event: Event, slot: Option<&Slot>) -> Result<(), ()> {
-    let Some(handler) = client.service.handler.as_deref() else {
+/// Runs the virtual's rules at an event. They have no answer but to end the connection.
+async fn raise(worker: &Worker, client: &Client, event: Event) -> Result<(), Ending> {
+    let Some(rules) = &client.rules else {
         return Ok(());
     };
-    if !handler.wants(event) {
-        return Ok(());
+    let gone = || client.channel.is_gone();
+    let raised = Box::pin(rules.raise(worker, event, &gone));
+    raised.await.map_err(|stop| stopped(client, stop))
+}
+
+/// Ends a connection as its rules say.
+fn stopped(client: &Client, stop: Stop) -> Ending {
+    if stop.resets() {
+        // A connection that is broken already is reset.
+        let _ = client.channel.with(|stream| stream.tcp().reset_on_close());
     }
-    let view = View {
-        virtual_name: &client.service.name,
-        client: client.peer,
-        head: &[],
-        member: slot.map(|slot| &**slot.member().name()),
-        status: 0,
+    let by = if stop == Stop::Gone {
+        By::Client
+    } else {
+        By::Proxy
     };
-    match handler.handle(event, view).await {
-        Verdict::Continue => Ok(()),
-        Verdict::Answer(_) | Verdict::Close => Err(()),
-    }
+    refused(stop.reason(), by, LogPhase::Request)
 }
 
 /// Counts and logs a connection that is over.
@@ -462,8 +517,9 @@ async fn conclude(worker: &Worker, client: &Client, notes: &Notes, protocol: &st
     if let Some(reason) = ending.reason {
         service.state.counters.refuse(reason);
     }
-    // It is over whatever the handler says.
-    let _ = raise(client, Event::ClientClosed, None).await;
+    if let Some(rules) = &client.rules {
+        Box::pin(rules.close(worker)).await;
+    }
     let Some(log) = &service.log else { return };
     if !log.wants(worker.random(), ending.is_own_error()) {
         return;

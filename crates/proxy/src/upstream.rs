@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,11 @@ impl Upstream {
     /// Whether it was kept, and so may have been closed by the member unnoticed.
     pub(crate) fn is_reused(&self) -> bool {
         self.requests > 0
+    }
+
+    /// Our own end of it, once it stands.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        self.channel.with(|stream| stream.tcp().local_addr().ok())
     }
 
     /// Makes room for a large response, once in the connection's life: a member that must wait to be
@@ -249,11 +255,12 @@ pub(crate) async fn open(
     backend: &Backend,
     member: &Member,
     preface: &[u8],
+    from: Option<SocketAddr>,
     deadline: &Deadline,
 ) -> Result<Upstream, ConnectFailure> {
     let link = worker.upstreams.link(backend, member);
     deadline.set(backend.config.timeouts.connect);
-    let tcp = Tcp::start_connect(member.address(), &ConnectOptions::default())?;
+    let tcp = Tcp::start_connect(member.address(), &ConnectOptions { from })?;
     if !preface.is_empty() {
         deadline.guard(tcp.write_all(preface)).await??;
     }
@@ -294,7 +301,7 @@ fn pre_connect(worker: &Rc<Worker>, backend: &Arc<Backend>, member: &Arc<Member>
             (Rc::clone(worker), Arc::clone(backend), Arc::clone(member));
         reactor::spawn(async move {
             let deadline = Deadline::new();
-            let Ok(upstream) = open(&worker, &backend, &member, &[], &deadline).await else {
+            let Ok(upstream) = open(&worker, &backend, &member, &[], None, &deadline).await else {
                 return;
             };
             let tcp = deadline.guard(upstream.channel.writable()).await;

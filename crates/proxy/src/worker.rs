@@ -4,10 +4,12 @@
 //! end is in `engine` and `accept`.
 
 use crate::engine::{Gauge, Phase, Shared};
+use crate::nodes::Nodes;
+use crate::rules::Machine;
 use crate::snapshot::Snapshot;
 use crate::upstream::Upstreams;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::cell::{Cell, Ref, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// Spare vectors kept by a worker, and the largest that is worth keeping.
@@ -24,6 +26,12 @@ pub(crate) struct Worker {
     pub(crate) load: Arc<Gauge>,
     /// Idle connections to members.
     pub(crate) upstreams: Upstreams,
+    /// Members that no pool has.
+    pub(crate) nodes: Nodes,
+    /// What runs the virtuals' rules.
+    pub(crate) rules: Machine,
+    /// Itself, for tasks that outlast a call.
+    pub(crate) me: Weak<Worker>,
     snapshot: RefCell<Arc<Snapshot>>,
     phase: Cell<Phase>,
     random: Cell<u64>,
@@ -38,7 +46,10 @@ impl Worker {
         snapshot: Arc<Snapshot>,
         seed: u64,
     ) -> Rc<Self> {
-        Rc::new(Worker {
+        Rc::new_cyclic(|me| Worker {
+            me: Weak::clone(me),
+            rules: Machine::default(),
+            nodes: Nodes::default(),
             index,
             shared,
             load,
@@ -61,6 +72,11 @@ impl Worker {
         Arc::clone(&self.snapshot.borrow())
     }
 
+    /// The configuration in force, for the time of a call.
+    pub(crate) fn in_force(&self) -> Ref<'_, Arc<Snapshot>> {
+        self.snapshot.borrow()
+    }
+
     /// Which configuration is in force; changes with each one applied.
     pub(crate) fn generation(&self) -> u64 {
         self.snapshot.borrow().generation
@@ -68,6 +84,7 @@ impl Worker {
 
     pub(crate) fn set_snapshot(&self, snapshot: Arc<Snapshot>) {
         self.snapshot.replace(snapshot);
+        self.nodes.forget();
     }
 
     pub(crate) fn phase(&self) -> Phase {

@@ -1,4 +1,4 @@
-//! HTTP virtuals as clients see them: order, versions, expectations, upgrades, refusals, handlers, reloads.
+//! HTTP virtuals as clients see them: order, versions, expectations, upgrades, refusals, reloads.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where what it needs fails")]
 
@@ -6,11 +6,7 @@ mod common;
 
 use common::script::{Member, Proxy, answer, ok};
 use common::{config, until};
-use proxy::events::{Event, Handler, Handling, Verdict, View};
-use proxy::{Engine, Inherited, Options};
-use std::collections::HashSet;
 use std::io::Write as _;
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -328,83 +324,4 @@ fn a_virtual_that_is_gone_serves_what_was_sent_and_closes() {
     let (head, _) = client.get("/");
     assert!(head.starts_with("HTTP/1.1 200") && closes(&head), "{head}");
     assert!(client.is_ended());
-}
-
-/// Waits at requests for `/wait`, refuses `/no`, hangs up on `/bye`, and hides what is secret.
-#[derive(Default)]
-struct Gate {
-    seen: Mutex<HashSet<Event>>,
-}
-
-impl Handler for Gate {
-    fn wants(&self, _: Event) -> bool {
-        true
-    }
-
-    fn handle<'a>(&'a self, event: Event, view: View<'a>) -> Handling<'a> {
-        Box::pin(async move {
-            self.seen.lock().unwrap().insert(event);
-            let head = String::from_utf8_lossy(view.head);
-            match event {
-                Event::HttpRequest if head.starts_with("GET /wait ") => {
-                    reactor::sleep(Duration::from_millis(200)).await;
-                    Verdict::Continue
-                }
-                Event::HttpRequest if head.starts_with("GET /no ") => Verdict::Answer(403),
-                Event::MemberSelected if head.starts_with("GET /bye ") => Verdict::Close,
-                Event::HttpResponse if head.contains("secret") => Verdict::Answer(451),
-                _ => Verdict::Continue,
-            }
-        })
-    }
-}
-
-#[test]
-fn a_handler_waits_and_decides_at_every_event() {
-    let member = Member::answering(|head| {
-        let hidden = if head.starts_with("GET /hidden") {
-            "X-Is: secret\r\n"
-        } else {
-            ""
-        };
-        format!("HTTP/1.1 200 OK\r\n{hidden}Content-Length: 4\r\n\r\nfine")
-    });
-    let gate = Arc::new(Gate::default());
-    let options = Options {
-        handler: Some(gate.clone()),
-        ..Options::default()
-    };
-    let text = Proxy::text(&[&member], "", "");
-    let engine = Engine::start(config(&text), Inherited::none(), options).unwrap();
-    let proxy = Proxy::of(engine);
-    let mut waiting = proxy.connect();
-    waiting.send("GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-    // The one worker serves others meanwhile.
-    let mut client = proxy.connect();
-    for _ in 0..5 {
-        assert_eq!(client.get("/").1, "fine");
-    }
-    assert!(waiting.is_silent(Duration::from_millis(20)));
-    assert_eq!(waiting.response().1, "fine");
-    assert!(client.get("/hidden").0.starts_with("HTTP/1.1 451"));
-    let mut client = proxy.connect();
-    assert!(client.get("/no").0.starts_with("HTTP/1.1 403"));
-    let mut client = proxy.connect();
-    client.send("GET /bye HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert!(client.is_ended());
-    drop((client, waiting));
-    until("the ends are seen", || {
-        gate.seen.lock().unwrap().contains(&Event::ClientClosed)
-    });
-    let seen = gate.seen.lock().unwrap();
-    for event in [
-        Event::ClientAccepted,
-        Event::HttpRequest,
-        Event::MemberSelected,
-        Event::HttpRequestSend,
-        Event::HttpResponse,
-        Event::HttpResponseRelease,
-    ] {
-        assert!(seen.contains(&event), "{event:?}");
-    }
 }

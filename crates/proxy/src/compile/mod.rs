@@ -4,16 +4,17 @@
 
 mod monitor;
 mod pool;
+mod rules;
 mod tls;
 
 pub(crate) use monitor::{Clock, targets};
 pub(crate) use pool::settings as pool_settings;
 
 use crate::access::AccessLog;
-use crate::events::Handler;
 use crate::http::edit::Edits;
 use crate::http::route::Route;
 use crate::resolve::Table;
+use crate::rules::World;
 use crate::snapshot::{Backend, Snapshot, Virtual, VirtualState};
 use balance::{Millis, Pool, PoolSettings};
 use model::Name;
@@ -39,8 +40,7 @@ pub(crate) struct Kept {
     next_pool: u32,
     tls: tls::Kept,
     logs: Vec<(model::AccessLog, Option<Arc<AccessLog>>)>,
-    /// What runs at the events of every virtual's connections.
-    pub(crate) handler: Option<Arc<dyn Handler>>,
+    rules: rules::Kept,
 }
 
 /// A configuration made ready.
@@ -48,6 +48,7 @@ pub(crate) struct Compiled {
     config: Arc<model::Config>,
     virtuals: BTreeMap<Name, Arc<Virtual>>,
     backends: BTreeMap<Name, Arc<Backend>>,
+    world: Arc<World>,
     /// Settings for the pools that were there before.
     pub(crate) pools: Vec<(Arc<Pool>, PoolSettings)>,
     /// Logs that were open before: to be opened anew, as a reload is asked to.
@@ -74,6 +75,7 @@ impl Compiled {
             by_address: by_address.collect(),
             virtuals: self.virtuals.clone(),
             backends: self.backends.clone(),
+            world: Arc::clone(&self.world),
         })
     }
 }
@@ -94,7 +96,6 @@ pub(crate) fn compile(
         before,
         kept: Kept {
             next_pool: before.next_pool,
-            handler: before.handler.clone(),
             ..Kept::default()
         },
         pools: Vec::new(),
@@ -114,6 +115,7 @@ pub(crate) fn compile(
             virtuals.insert(name.clone(), Arc::new(service));
         }
     }
+    let world = compiler.world();
     compiler.monitor_tls();
     compiler.unused_profiles();
     if !compiler.errors.is_empty() {
@@ -123,6 +125,7 @@ pub(crate) fn compile(
         config: Arc::clone(config),
         virtuals,
         backends,
+        world: Arc::new(world),
         pools: compiler.pools,
         reopen: compiler.reopen,
         kept: compiler.kept,
@@ -200,6 +203,7 @@ impl Compiler<'_> {
             None => None,
             Some(profile) => Some(self.server_tls(profile, http)?),
         };
+        let rules = self.rules(name, config)?;
         let log = self.access_log(name, &config.log.access)?;
         // A pool that is missing could not be made ready, which has been told.
         let find = |pool: &model::PoolName| backends.get(pool.as_str()).cloned();
@@ -236,7 +240,7 @@ impl Compiler<'_> {
                 connect: false,
             },
             log,
-            handler: self.before.handler.clone(),
+            rules,
             config: config.clone(),
         })
     }

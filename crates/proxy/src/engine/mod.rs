@@ -15,12 +15,14 @@ pub(crate) use shared::{Gauge, Message, Shared};
 pub use status::{MemberChange, MemberStatus, NoSuchMember};
 
 use crate::access::AccessLog;
-use crate::events::Handler;
 use crate::listen::Inherited;
 use crate::resolve::{Names, Resolver};
+use crate::rules::{Common, RuleCounts};
+use crate::shun::ShunList;
 use crate::snapshot::Snapshot;
 use apply::{Control, PhaseCell};
 use arc_swap::ArcSwap;
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
@@ -41,9 +43,9 @@ pub struct Options {
     /// Whether each worker stays on a processor of its own, when there are as many workers as
     /// processors that the process may use.
     pub pin: bool,
-    /// What runs at the events of every virtual's connections: the place for logic of whoever
-    /// embeds an engine.
-    pub handler: Option<Arc<dyn Handler>>,
+    /// Who drops the packets of offenders that rules hand over; without it their connections are turned
+    /// away.
+    pub shun: Option<Arc<dyn ShunList>>,
 }
 
 /// Serves the virtuals of a configuration until it is stopped. Shared by whoever steers it.
@@ -81,7 +83,11 @@ impl Engine {
             .seed
             .unwrap_or_else(|| RandomState::new().build_hasher().finish());
         let core = Arc::new(Core {
-            shared: Shared::new(config.limits.connections),
+            shared: Shared::new(
+                config.limits.connections,
+                Common::new(&config.rule_limits, seed),
+                options.shun.clone(),
+            ),
             snapshot: ArcSwap::from_pointee(Snapshot::empty()),
             phase: PhaseCell::default(),
             names: Arc::default(),
@@ -100,7 +106,6 @@ impl Engine {
             core,
             _resolver: resolver.map_err(ApplyError::Start)?,
         };
-        engine.core.control().kept.handler = engine.core.options.handler.clone();
         engine.core.apply(config, inherited)?;
         Ok(engine)
     }
@@ -143,6 +148,17 @@ impl Engine {
     /// How often accepting paused for want of descriptors or memory.
     pub fn accept_pauses(&self) -> u64 {
         self.core.shared.accept_pauses.load(Relaxed)
+    }
+
+    /// Events of rules that ended early, by rule.
+    pub fn rule_failures(&self) -> BTreeMap<String, RuleCounts> {
+        self.core.shared.rules.failures()
+    }
+
+    /// Connections that wait within a rule, and log data of rules that found no room.
+    pub fn rules_waiting(&self) -> (u64, u64) {
+        let rules = &self.core.shared.rules;
+        (rules.parked.load(Relaxed), rules.log_dropped.load(Relaxed))
     }
 
     /// Where in its life it is.

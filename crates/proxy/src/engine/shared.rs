@@ -2,13 +2,16 @@
 
 use crate::accept::Arrival;
 use crate::listen::Socket;
+use crate::rules::Common;
+use crate::shun::{ShunList, Shunned};
 use crate::snapshot::Snapshot;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use reactor::Mailbox;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Where in its life the process, or one of its workers, is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +41,12 @@ pub(crate) struct Shared {
     pub(crate) complained: AtomicU64,
     /// Workers that take new connections.
     pub(crate) peers: ArcSwap<Vec<Peer>>,
+    /// What rules share.
+    pub(crate) rules: Common,
+    /// Whose connections are turned away.
+    pub(crate) shunned: Shunned,
+    /// Who drops their packets, where somebody does.
+    shun: Option<Arc<dyn ShunList>>,
 }
 
 /// A worker, as the others see it.
@@ -62,7 +71,11 @@ pub(crate) enum Message {
 }
 
 impl Shared {
-    pub(crate) fn new(connection_limit: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        connection_limit: usize,
+        rules: Common,
+        shun: Option<Arc<dyn ShunList>>,
+    ) -> Arc<Self> {
         Arc::new(Shared {
             started: Instant::now(),
             connections: CachePadded::default(),
@@ -70,12 +83,23 @@ impl Shared {
             accept_pauses: AtomicU64::new(0),
             complained: AtomicU64::new(0),
             peers: ArcSwap::from_pointee(Vec::new()),
+            rules,
+            shunned: Shunned::default(),
+            shun,
         })
     }
 
     /// The clock that `balance` is asked by, for threads other than workers.
     pub(crate) fn now(&self) -> balance::Millis {
         self.started.elapsed().as_millis() as u64
+    }
+
+    /// Has an offender turned away for so long. Returns whether somebody sees to it.
+    pub(crate) fn shun(&self, address: IpAddr, lasting: Duration) -> bool {
+        match &self.shun {
+            Some(list) => list.shun(address, lasting),
+            None => self.shunned.add(address, self.now(), lasting),
+        }
     }
 
     /// The worker that a new connection of worker `own` had better go to, if not to itself.

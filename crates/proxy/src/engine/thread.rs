@@ -78,6 +78,7 @@ fn run(start: Start, load: Arc<Gauge>, receiver: MailboxReceiver<Message>) {
     let worker = Worker::new(index, shared, load, snapshot, seed);
     block_on(async move {
         worker.upstreams.prepare(&worker);
+        worker.rules.prepare(&worker);
         spawn(keep_house(Rc::clone(&worker)));
         work(&worker, receiver).await;
     });
@@ -101,6 +102,7 @@ async fn work(worker: &Rc<Worker>, mut mail: MailboxReceiver<Message>) {
             Some(Message::Snapshot(snapshot)) => {
                 worker.set_snapshot(snapshot);
                 worker.upstreams.prepare(worker);
+                worker.rules.prepare(worker);
             }
             Some(Message::Listen(sockets)) => listen(worker, &mut serving, sockets),
             Some(Message::Serve(arrival)) => accept::serve(worker, arrival),

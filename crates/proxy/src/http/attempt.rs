@@ -9,18 +9,21 @@ use super::choose::select;
 use super::edit::Edits;
 use super::exchange::{Outcome, Refusal};
 use super::facts::Facts;
-use super::request::{Left, raise};
+use super::request::Left;
 use super::respond::{Broken, Responded, respond};
+use super::ruled::{self, Next};
 use super::upload::{self, Upload};
 use crate::access::{By, Ending, Phase};
 use crate::client::Client;
 use crate::counters::add;
-use crate::events::{Event, Verdict};
+use crate::rules::{Ruled, facts_of};
 use crate::snapshot::Backend;
 use crate::tunnel;
 use crate::upstream::{self, Upstream};
 use crate::worker::Worker;
+use ::rules::event::Event;
 use balance::{MemberId, Slot};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,12 +45,16 @@ pub(super) struct Job<'a> {
     /// Whether the client's connection may go on after the response.
     pub(super) keep_alive: bool,
     pub(super) hash: Option<u64>,
-    /// The head as it came, for handlers; empty where there is none.
-    pub(super) raw_head: Vec<u8>,
     /// Whether all of the body was read with the head, so that the request can be repeated.
     pub(super) whole: bool,
     /// The most a body may have; 0 for no limit.
     pub(super) body_limit: u64,
+    /// The virtual's rules.
+    pub(super) rules: Option<&'a Ruled>,
+    /// Only this member will do.
+    pub(super) only: Option<MemberId>,
+    /// The address that the member is to see.
+    pub(super) source: Option<SocketAddr>,
 }
 
 /// Why an attempt failed.
@@ -61,6 +68,14 @@ pub(super) enum Failed {
     /// The client is gone, or the response is broken off: nothing more can be said. How it ended
     /// is noted.
     Broken,
+    /// A rule has decided what comes next.
+    Ruled(Next),
+}
+
+impl From<Next> for Failed {
+    fn from(next: Next) -> Self {
+        Failed::Ruled(next)
+    }
 }
 
 /// On what a retry depends.
@@ -79,7 +94,7 @@ pub(super) async fn forward(
     response: &mut ResponseHead,
     facts: &mut Facts,
     out: &[u8],
-    mut left: Left,
+    left: &mut Left,
     rest: &mut Vec<u8>,
 ) -> Outcome {
     let backend = job.backend;
@@ -89,14 +104,27 @@ pub(super) async fn forward(
     loop {
         let slot = match select(job, &tried, facts).await {
             Ok(slot) => slot,
-            Err(Failed::Final(refusal)) => return Outcome::Refused(refusal),
+            Err(Failed::Final(refusal)) => {
+                return match lb_failed(job).await {
+                    Ok(()) => Outcome::Refused(refusal),
+                    Err(next) => Outcome::Ruled(next),
+                };
+            }
+            Err(Failed::Ruled(next)) => return Outcome::Ruled(next),
             Err(_) => return Outcome::Broken,
         };
+        if let Some(rules) = job.rules {
+            let (pool, member) = (backend.name.as_str(), slot.member());
+            let seen = ruled::selected(job.worker, job.client, rules, pool, member);
+            if let Err(next) = seen.await {
+                return Outcome::Ruled(next);
+            }
+        }
         facts.attempts += 1;
         facts.member = Some(Arc::clone(slot.member()));
         let mut fresh = false;
         let failed = loop {
-            match attempt(job, response, facts, out, &mut left, rest, &slot, fresh).await {
+            match attempt(job, response, facts, out, left, rest, &slot, fresh).await {
                 Ok(outcome) => return outcome,
                 Err(Failed::Stale) => fresh = true,
                 Err(failed) => break failed,
@@ -105,23 +133,14 @@ pub(super) async fn forward(
         let (refusal, outcome, again) = match failed {
             Failed::Member(refusal, outcome, again) => (refusal, outcome, again),
             Failed::Final(refusal) => return Outcome::Refused(refusal),
+            Failed::Ruled(next) => return Outcome::Ruled(next),
             Failed::Stale | Failed::Broken => return Outcome::Broken,
         };
         slot.member().report(outcome, job.worker.now());
-        let verdict = raise(
-            job.client,
-            Event::MemberFailed,
-            &job.raw_head,
-            Some(slot.member().name()),
-            refusal.status,
-        );
-        match verdict.await {
-            Verdict::Continue => {}
-            Verdict::Answer(status) => return Outcome::Refused(Refusal::new(status, "handler")),
-            Verdict::Close => {
-                facts.ending = refusal.ending.because("handler");
-                return Outcome::Broken;
-            }
+        if again == Again::Connect
+            && let Err(next) = lb_failed(job).await
+        {
+            return Outcome::Ruled(next);
         }
         tried.push(slot.member().id());
         drop(slot);
@@ -130,6 +149,14 @@ pub(super) async fn forward(
             return Outcome::Refused(refusal);
         }
         add(&cells.retries, 1);
+    }
+}
+
+/// Tells the rules that no member could be had.
+async fn lb_failed(job: &Job<'_>) -> Result<(), Next> {
+    match job.rules {
+        None => Ok(()),
+        Some(rules) => Box::pin(ruled::failed(job.worker, job.client, rules)).await,
     }
 }
 
@@ -178,9 +205,11 @@ async fn attempt(
     let cells = job.client.service.state.counters.of(job.worker.index);
     let upstream = connect(job, slot, fresh).await?;
     facts.phase(|l| &mut l.connect);
-    if job.client.service.handler.is_some() {
-        handle_selected(job, slot, facts).await?;
+    let mut edited = None;
+    if let Some(rules) = job.rules {
+        edited = Box::pin(connected(job, rules, &upstream, slot, out)).await?;
     }
+    let out = edited.as_deref().unwrap_or(out);
     let sent = send(job, &upstream, slot, out).await?;
     let (upload, responded);
     if left.is_done() || !sent {
@@ -198,8 +227,11 @@ async fn attempt(
             slot.member()
                 .report(outcome_of(facts.status), job.worker.now());
             // What is left of a body would be taken for the next request.
-            if reusable && upload.is_sent() {
+            let detached = job.rules.is_some_and(|rules| rules.flow().steering.detach);
+            if reusable && upload.is_sent() && job.source.is_none() && !detached {
                 upstream::give_back(job.worker, job.backend, upstream);
+            } else if let Some(rules) = job.rules {
+                server_closed(job, rules).await?;
             }
             if left.is_done() {
                 return Ok(Outcome::Served { keep });
@@ -221,7 +253,7 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
     let (worker, backend, member) = (job.worker, job.backend, slot.member());
     let cells = job.client.service.state.counters.of(worker.index);
     let now = worker.now();
-    if !fresh {
+    if !fresh && job.source.is_none() {
         let repeatable = job.method.is_idempotent() && job.whole;
         let within = (!repeatable).then_some(backend.config.keepalive.unsafe_reuse_within);
         if let Some(kept) = worker.upstreams.link(backend, member).take(now, within) {
@@ -231,7 +263,16 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
     }
     add(&cells.upstream_connects, 1);
     let preface = tunnel::proxy_header(job.client, &backend.config.proxy_protocol);
-    match upstream::open(worker, backend, member, &preface, &job.client.deadline).await {
+    match upstream::open(
+        worker,
+        backend,
+        member,
+        &preface,
+        job.source,
+        &job.client.deadline,
+    )
+    .await
+    {
         Ok(upstream) => Ok(upstream),
         Err(error) => {
             tracing::debug!(pool = %backend.name, member = %member.name(), %error, "no connection");
@@ -256,19 +297,53 @@ fn connect_failed(timeout: bool) -> Failed {
     Failed::Member(refusal, balance::Outcome::ConnectError, Again::Connect)
 }
 
-async fn handle_selected(job: &Job<'_>, slot: &Slot, facts: &mut Facts) -> Result<(), Failed> {
-    for event in [Event::MemberSelected, Event::HttpRequestSend] {
-        let member = Some(&**slot.member().name());
-        match raise(job.client, event, &job.raw_head, member, 0).await {
-            Verdict::Continue => {}
-            Verdict::Answer(status) => return Err(Failed::Final(Refusal::new(status, "handler"))),
-            Verdict::Close => {
-                facts.ending = Ending::new(By::Proxy, Phase::Connect).because("handler");
-                return Err(Failed::Broken);
+/// Tells the rules of the connection to the member and of the request on its way there. Returns what is to be sent
+/// instead, where they have changed it.
+async fn connected(
+    job: &Job<'_>,
+    rules: &Ruled,
+    upstream: &Upstream,
+    slot: &Slot,
+    out: &[u8],
+) -> Result<Option<Vec<u8>>, Failed> {
+    let (worker, client) = (job.worker, job.client);
+    ruled::connected(rules, slot.member().address(), upstream.local());
+    if !upstream.is_reused() {
+        if rules.wants(Event::ServerConnected) {
+            let stands = client.deadline.guard(upstream.channel.writable());
+            let stands = stands.await.map_err(|_| connect_failed(true))?;
+            let peer = upstream.channel.with(|s| s.tcp().peer_addr());
+            if stands.is_err() || peer.is_err() {
+                return Err(connect_failed(false));
             }
+            ruled::raise(worker, client, rules, Event::ServerConnected).await?;
+        }
+        let facts = upstream
+            .channel
+            .with(|stream| stream.info().map(|info| facts_of(&info)));
+        if facts.is_some() {
+            rules.flow().server_tls = facts;
+            ruled::raise(worker, client, rules, Event::ServersslHandshake).await?;
         }
     }
-    Ok(())
+    let mut edited = None;
+    for event in [Event::HttpRequestSend, Event::HttpRequestRelease] {
+        if rules.wants(event) {
+            let out = edited.get_or_insert_with(|| out.to_vec());
+            ruled::send(worker, client, rules, event, out).await?;
+        }
+    }
+    Ok(edited)
+}
+
+/// Tells the rules that the connection to the member is no more.
+async fn server_closed(job: &Job<'_>, rules: &Ruled) -> Result<(), Failed> {
+    let closed = ruled::raise(job.worker, job.client, rules, Event::ServerClosed);
+    match closed.await {
+        Err(next @ Next::Stop(_)) => Err(next.into()),
+        // The response is out: nothing else can come of it.
+        _ => Ok(()),
+    }
 }
 
 /// Sends head and early body. On a new connection this is where it turns out whether it stands.
@@ -395,13 +470,7 @@ fn judge(
             outcome_of(status),
             Again::Status,
         ),
-        Broken::ByHandler(status) if !facts.begun && status > 0 => {
-            Failed::Final(Refusal::new(status, "handler"))
-        }
-        Broken::ByHandler(_) => {
-            facts.ending = Ending::new(By::Proxy, Phase::Header).because("handler");
-            Failed::Broken
-        }
+        Broken::Ruled(next) => Failed::Ruled(next),
         Broken::Truncated => {
             slot.member().report(balance::Outcome::Reset, now);
             add(&cells.aborted_by_member, 1);

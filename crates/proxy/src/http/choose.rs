@@ -3,8 +3,10 @@
 use super::attempt::{Failed, Job};
 use super::exchange::Refusal;
 use super::facts::Facts;
+use super::ruled;
 use crate::access::{By, Ending, Phase};
 use crate::counters::add;
+use ::rules::event::Event;
 use balance::{Ask, MemberId, Pick, Slot, TicketState};
 use std::future::poll_fn;
 use std::task::Poll;
@@ -22,7 +24,7 @@ pub(super) async fn select(
         hash: job.hash,
         random: worker.random(),
         exclude: tried,
-        only: None,
+        only: job.only,
     };
     let mut pick = pool.pick(&ask, worker.now());
     if matches!(pick, Pick::Down) && !tried.is_empty() {
@@ -48,6 +50,9 @@ async fn queue(job: &Job<'_>, facts: &mut Facts) -> Result<Slot, Failed> {
     let cells = job.client.service.state.counters.of(worker.index);
     let refused = |reason, by| Failed::Final(Refusal::new(503, reason).at(by, Phase::Queue));
     add(&cells.queued, 1);
+    if let Some(rules) = job.rules {
+        ruled::raise(worker, job.client, rules, Event::LbQueued).await?;
+    }
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     let mut ticket = pool
         .enqueue(waker, worker.now())

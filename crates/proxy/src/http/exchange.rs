@@ -5,15 +5,15 @@ use super::attempt::{self, Job};
 use super::facts::{Facts, Logged};
 use super::heads::Heads;
 use super::reply::{self, Reply};
-use super::request::{self, Left, Read, read_head};
+use super::request::{Left, Read, read_head};
 use super::route::{self, Action, Decision};
+use super::ruled::{self, Collected, Next};
 use super::sender::forwarded_client;
 use super::vars::Vars;
 use crate::access::{By, Ending, Phase as LogPhase, Record};
 use crate::client::Client;
 use crate::counters::add;
 use crate::engine::Phase;
-use crate::events::{Event, Verdict};
 use crate::worker::Worker;
 use model::{HashKey, Upgrades};
 use reactor::Buf;
@@ -75,6 +75,8 @@ pub(super) enum Outcome {
     Refused(Refusal),
     /// Broken off in the midst: the connection is of no use any more.
     Broken,
+    /// A rule has decided what comes next.
+    Ruled(Next),
 }
 
 /// Serves the next request of a connection.
@@ -91,7 +93,7 @@ pub(super) async fn exchange(
     if client.service.log.is_some() {
         facts.logged = Some(Logged::new());
     }
-    let (buf, filled) = match read_head(worker, client, &mut heads.request).await {
+    let (mut buf, mut filled) = match read_head(worker, client, &mut heads.request).await {
         Read::Head(buf, filled) => (buf, filled),
         Read::Ended => return After::Close,
         Read::Broken => {
@@ -118,31 +120,63 @@ pub(super) async fn exchange(
     let method = heads.request.method;
     let cells = client.service.state.counters.of(worker.index);
     add(&cells.requests, 1);
-    let verdict = request::raise(
-        client,
-        Event::HttpRequest,
-        &buf[..heads.request.len],
-        None,
-        0,
-    );
-    match verdict.await {
-        Verdict::Continue => {}
-        Verdict::Answer(status) => {
-            let refusal = Refusal::new(status, "handler");
-            return refuse(worker, client, facts, refusal, method, false).await;
-        }
-        Verdict::Close => {
-            facts.ending = Ending::new(By::Proxy, LogPhase::Request).because("handler");
-            report(worker, client, &facts);
-            return After::Close;
-        }
-    }
     let mut rest = Vec::new();
-    let outcome = handle(
-        worker, client, heads, &mut facts, buf, filled, served, &mut rest,
-    )
-    .await;
+    let outcome = match &client.rules {
+        None => {
+            let early = Early::Behind(filled);
+            handle(
+                worker, client, heads, &mut facts, buf, early, served, &mut rest,
+            )
+            .await
+        }
+        Some(rules) => {
+            let rules = &**rules;
+            let seen = ruled::request(worker, client, rules, heads, &mut buf, &mut filled, served);
+            match seen.await {
+                Ok(collected) => {
+                    let early = match collected {
+                        Some(collected) => Early::Collected(Box::new(collected)),
+                        None => Early::Behind(filled),
+                    };
+                    handle(
+                        worker, client, heads, &mut facts, buf, early, served, &mut rest,
+                    )
+                    .await
+                }
+                Err(next) => {
+                    settle(client, heads, &mut facts, &buf, filled, &mut rest);
+                    Outcome::Ruled(next)
+                }
+            }
+        }
+    };
+    let mut outcome = outcome;
+    let mut turns = 0;
+    while let (Outcome::Ruled(Next::Retry), Some(rules)) = (&outcome, &client.rules) {
+        turns += 1;
+        if turns > ruled::TURNS {
+            break;
+        }
+        outcome = match ruled::retry(client, rules, heads) {
+            Ok((buf, filled)) => {
+                let early = Early::Behind(filled);
+                let mut none = Vec::new();
+                let again = handle(
+                    worker, client, heads, &mut facts, buf, early, served, &mut none,
+                );
+                Box::pin(again).await
+            }
+            Err(next) => Outcome::Ruled(next),
+        };
+    }
     client.pending = rest;
+    let outcome = match outcome {
+        Outcome::Ruled(next) => {
+            let settled = facts.settled;
+            Box::pin(follow(worker, client, &mut facts, next, method, settled)).await
+        }
+        outcome => outcome,
+    };
     match outcome {
         Outcome::Served { keep } => {
             report(worker, client, &facts);
@@ -170,13 +204,85 @@ pub(super) async fn exchange(
         }
         Outcome::Broken => {
             report(worker, client, &facts);
-            if facts.begun && facts.until_close {
+            if (facts.begun && facts.until_close) || facts.reset {
                 After::Cut
             } else {
                 After::Close
             }
         }
+        Outcome::Ruled(_) => After::Close,
     }
+}
+
+/// The part of a request's body that is there.
+enum Early {
+    /// Behind the head in the buffer, up to there.
+    Behind(usize),
+    /// Held back by rules.
+    Collected(Box<Collected>),
+}
+
+/// Does what a rule has decided for an exchange that ends with it.
+async fn follow(
+    worker: &Worker,
+    client: &Client,
+    facts: &mut Facts,
+    next: Next,
+    method: Method,
+    keep: bool,
+) -> Outcome {
+    let Some(rules) = &client.rules else {
+        return Outcome::Broken;
+    };
+    facts.ending = match next {
+        Next::Answer => {
+            let keep = keep && worker.phase() == Phase::Running;
+            let Some(answer) = ruled::answer(rules, method, keep) else {
+                return Outcome::Broken;
+            };
+            return reply::send_ruled(worker, client, facts, answer, keep).await;
+        }
+        Next::Stop(stop) => {
+            facts.reset = stop.resets();
+            Ending::new(By::Proxy, LogPhase::Request).because(stop.reason())
+        }
+        Next::BadHead(reason) => {
+            tracing::error!(virtual = %client.service.name, reason, "a rule made a head that is none");
+            facts.reset = true;
+            Ending::new(By::Proxy, LogPhase::Request).because(reason)
+        }
+        Next::Elsewhere | Next::Retry => {
+            facts.reset = true;
+            Ending::new(By::Proxy, LogPhase::Request).because("rule-loops")
+        }
+    };
+    if let Some(reason) = facts.ending.reason {
+        client.service.state.counters.refuse(reason);
+    }
+    Outcome::Broken
+}
+
+/// Finds out whether a request that a rule answers is there as a whole, so that the next one can be read.
+fn settle(
+    client: &Client,
+    heads: &Heads,
+    facts: &mut Facts,
+    buf: &[u8],
+    filled: usize,
+    rest: &mut Vec<u8>,
+) {
+    let head = &heads.request;
+    if head.len > filled {
+        return;
+    }
+    let mut body = Left::new(head.framing);
+    let Ok(n) = body.take(&buf[head.len..filled]) else {
+        return;
+    };
+    facts.bytes_in = (head.len + n) as u64;
+    facts.settled = body.is_done() && head.keep_alive && !heads.gone;
+    let _ = client;
+    rest.extend_from_slice(&buf[head.len + n..filled]);
 }
 
 /// Decides what becomes of a request whose head is at the front of `buf`, and does it. Bytes of
@@ -191,11 +297,13 @@ async fn handle(
     heads: &mut Heads,
     facts: &mut Facts,
     buf: Buf,
-    filled: usize,
+    early: Early,
     served: u64,
     rest: &mut Vec<u8>,
 ) -> Outcome {
-    let service = &*client.service;
+    let rules = client.rules.as_deref();
+    let host = rules.and_then(|rules| ruled::host(worker, rules));
+    let service = host.as_deref().unwrap_or(&client.service);
     let head = &heads.request;
     let limits = &service.config.limits;
     let mut body = Left::new(head.framing);
@@ -203,22 +311,39 @@ async fn handle(
     if body.exceeds(most) {
         return Outcome::Refused(Refusal::new(413, "body-too-large"));
     }
-    let body_end = match body.take(&buf[head.len..filled]) {
-        Ok(n) => head.len + n,
-        Err(error) => return Outcome::Refused(error.into()),
-    };
-    if body.exceeds(most) {
-        return Outcome::Refused(Refusal::new(413, "body-too-large"));
-    }
-    facts.bytes_in = body_end as u64;
-    if body_end < filled {
-        let mut pending = worker.take_vec();
-        pending.extend_from_slice(&buf[body_end..filled]);
-        *rest = pending;
+    let (collected, body_end);
+    match early {
+        Early::Behind(filled) => {
+            body_end = match body.take(&buf[head.len..filled]) {
+                Ok(n) => head.len + n,
+                Err(error) => return Outcome::Refused(error.into()),
+            };
+            if body.exceeds(most) {
+                return Outcome::Refused(Refusal::new(413, "body-too-large"));
+            }
+            facts.bytes_in = body_end as u64;
+            if body_end < filled {
+                let mut pending = worker.take_vec();
+                pending.extend_from_slice(&buf[body_end..filled]);
+                *rest = pending;
+            }
+            collected = Vec::new();
+        }
+        Early::Collected(early) => {
+            body_end = head.len;
+            facts.bytes_in = early.bytes_in;
+            *rest = early.rest;
+            body = early.left;
+            collected = early.body;
+        }
     }
     let used_up =
         limits.requests_per_connection > 0 && served + 1 >= limits.requests_per_connection;
-    let keep_alive = head.keep_alive && !used_up && !heads.gone && worker.phase() == Phase::Running;
+    let keep_alive = head.keep_alive
+        && !used_up
+        && !heads.gone
+        && worker.phase() == Phase::Running
+        && !rules.is_some_and(ruled::closes);
     facts.settled = keep_alive && body.is_done();
     let decision = route::decide(service, head, &buf);
     let mut request_id = Vec::new();
@@ -243,7 +368,16 @@ async fn handle(
         buf: &buf,
         request_id: &request_id,
     };
-    let Some(backend) = decision.backend else {
+    let destination = match rules.map(|rules| ruled::destination(worker, client, rules)) {
+        None | Some(Ok(None)) => None,
+        Some(Ok(destination)) => destination,
+        Some(Err(refusal)) => return Outcome::Refused(refusal),
+    };
+    let backend = match &destination {
+        Some(destination) => Some(&destination.backend),
+        None => decision.backend,
+    };
+    let Some(backend) = backend else {
         let bytes = own_answer(&decision, &vars);
         let Some(reply) = bytes else {
             return Outcome::Refused(Refusal::new(404, "no-route"));
@@ -273,12 +407,10 @@ async fn handle(
     }
     h1::finish(&mut out);
     out.extend_from_slice(&buf[head.len..body_end]);
+    out.extend_from_slice(&collected);
+    drop(collected);
     let hash = hash_of(&backend.config.balance, client_ip, head, &buf);
     let rendered = decision.edits.render_response(&vars);
-    let raw_head = match &service.handler {
-        Some(_) => buf[..head.len].to_vec(),
-        None => Vec::new(),
-    };
     let job = Job {
         worker,
         client,
@@ -290,13 +422,46 @@ async fn handle(
         upgrade: upgrade.is_some(),
         keep_alive,
         hash,
-        raw_head,
         whole: body.is_done(),
         body_limit: most,
+        rules,
+        only: destination
+            .as_ref()
+            .and_then(|destination| destination.only),
+        source: rules.and_then(ruled::source),
     };
     // From here on nothing of the request's own buffer is needed.
     drop(buf);
-    let outcome = attempt::forward(&job, &mut heads.response, facts, &out, body, rest).await;
+    let mut outcome =
+        attempt::forward(&job, &mut heads.response, facts, &out, &mut body, rest).await;
+    let mut turns = 0;
+    while let (Outcome::Ruled(Next::Elsewhere), Some(rules)) = (&outcome, rules) {
+        turns += 1;
+        if turns > ruled::TURNS {
+            break;
+        }
+        let destination = match ruled::destination(worker, client, rules) {
+            Ok(destination) => destination,
+            Err(refusal) => {
+                outcome = Outcome::Refused(refusal);
+                break;
+            }
+        };
+        let backend = destination.as_ref().map(|d| &d.backend);
+        let Some(backend) = backend.or(decision.backend) else {
+            outcome = Outcome::Refused(Refusal::new(404, "no-route"));
+            break;
+        };
+        let job = Job {
+            backend,
+            only: destination.as_ref().and_then(|d| d.only),
+            source: ruled::source(rules),
+            rendered: job.rendered.clone(),
+            ..job
+        };
+        let again = attempt::forward(&job, &mut heads.response, facts, &out, &mut body, rest);
+        outcome = Box::pin(again).await;
+    }
     worker.give_vec(out);
     outcome
 }

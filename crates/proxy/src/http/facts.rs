@@ -30,6 +30,8 @@ pub(super) struct Facts {
     pub(super) until_close: bool,
     /// Whether the client's connection can go on after a refusal: the request was read whole.
     pub(super) settled: bool,
+    /// Whether the client's connection is to be reset.
+    pub(super) reset: bool,
 }
 
 /// Texts and times of an exchange that is logged.
@@ -88,6 +90,7 @@ impl Facts {
             interim: false,
             until_close: false,
             settled: false,
+            reset: false,
         }
     }
 

@@ -6,6 +6,7 @@
 mod attempt;
 mod body;
 mod choose;
+mod collect;
 pub(crate) mod edit;
 mod exchange;
 mod facts;
@@ -14,13 +15,15 @@ mod reply;
 mod request;
 mod respond;
 pub(crate) mod route;
+mod ruled;
 mod sender;
+mod stream;
 mod upload;
 mod vars;
 
 use crate::client::Client;
 use crate::engine::Phase;
-use crate::events::{Event, Verdict, View};
+use crate::rules::{Ruled, Stop};
 use crate::worker::Worker;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -55,11 +58,15 @@ pub(crate) fn serve(worker: Rc<Worker>, client: Client) -> impl Future<Output = 
 }
 
 async fn live(worker: Rc<Worker>, mut client: Box<Client>) {
-    if raise(&client, Event::ClientAccepted).await != Verdict::Continue {
-        return;
-    }
     let mut served = 0;
     let mut cut = false;
+    if let Some(rules) = client.rules.clone() {
+        let gone = || client.channel.is_gone();
+        if let Err(stop) = Box::pin(rules.accept(&worker, &gone)).await {
+            end_ruled(&worker, &client, &rules, stop).await;
+            return;
+        }
+    }
     let mut wait = client.service.config.timeouts.head;
     loop {
         if client.pending.is_empty() && !next_request(&worker, &client, wait, served == 0).await {
@@ -80,7 +87,19 @@ async fn live(worker: Rc<Worker>, mut client: Box<Client>) {
     } else if !client.channel.is_plain() {
         client.channel.with(tls::Stream::close_notify);
     }
-    raise(&client, Event::ClientClosed).await;
+    if let Some(rules) = &client.rules {
+        Box::pin(rules.close(&worker)).await;
+    }
+}
+
+/// Ends a connection as its rules say.
+async fn end_ruled(worker: &Worker, client: &Client, rules: &Ruled, stop: Stop) {
+    client.service.state.counters.refuse(stop.reason());
+    if stop.resets() {
+        // A connection that is broken already is cut.
+        let _ = client.channel.with(|stream| stream.tcp().reset_on_close());
+    }
+    rules.close(worker).await;
 }
 
 /// Serves requests as long as they follow closely. Returns how long it has waited for the next one
@@ -119,9 +138,19 @@ async fn busy(
 async fn next_request(worker: &Worker, client: &Client, wait: Duration, first: bool) -> bool {
     client.deadline.set(wait.max(Duration::from_millis(1)));
     let mut last_chance = first;
-    poll_fn(|_| {
+    poll_fn(|cx| {
         if client.channel.poll_readable().is_ready() {
             return Poll::Ready(true);
+        }
+        // A script that runs between requests may end the connection.
+        if let Some(rules) = &client.rules
+            && let Poll::Ready(stop) = rules.poll_stop(cx.waker())
+        {
+            client.service.state.counters.refuse(stop.reason());
+            if stop.resets() {
+                let _ = client.channel.with(|stream| stream.tcp().reset_on_close());
+            }
+            return Poll::Ready(false);
         }
         match worker.phase() {
             Phase::Draining if !last_chance => {
@@ -152,22 +181,5 @@ impl Turns {
         }
         self.0 = 0;
         reactor::yield_now().await;
-    }
-}
-
-/// Brings an event that is about no head to the virtual's handler.
-async fn raise(client: &Client, event: Event) -> Verdict {
-    match &client.service.handler {
-        Some(handler) if handler.wants(event) => {
-            let view = View {
-                virtual_name: client.service.name.as_str(),
-                client: client.peer,
-                head: &[],
-                member: None,
-                status: 0,
-            };
-            handler.handle(event, view).await
-        }
-        _ => Verdict::Continue,
     }
 }

@@ -1,7 +1,13 @@
 //! Answers of Headgate's own: refusals, redirects, fixed responses.
 
 use super::After;
+use super::exchange::Outcome;
+use super::facts::Facts;
+use super::ruled::OwnAnswer;
+use crate::access::{By, Ending, Phase};
 use crate::client::Client;
+use crate::counters::add;
+use crate::worker::Worker;
 use reactor::Buf;
 use std::time::Duration;
 use wire::h1::{self, Method};
@@ -66,6 +72,36 @@ impl<'a> Reply<'a> {
         }
         linger(client).await;
         (out.len() as u64, After::Close)
+    }
+}
+
+/// Sends the answer of a rule.
+pub(super) async fn send_ruled(
+    worker: &Worker,
+    client: &Client,
+    facts: &mut Facts,
+    answer: OwnAnswer,
+    whole: bool,
+) -> Outcome {
+    let mut out = answer.head;
+    out.extend_from_slice(&answer.body);
+    client.deadline.set(client.service.config.timeouts.send);
+    let sent = client.deadline.guard(async {
+        client.channel.write_all(&out).await?;
+        client.channel.flush().await
+    });
+    facts.status = answer.status;
+    facts.ending = Ending::new(By::Local, Phase::Request);
+    let cells = client.service.state.counters.of(worker.index);
+    add(&cells.own_responses, 1);
+    if !matches!(sent.await, Ok(Ok(()))) {
+        return Outcome::Broken;
+    }
+    facts.bytes_out += out.len() as u64;
+    match (answer.keep, whole) {
+        (true, _) => Outcome::Served { keep: true },
+        // What the client still sends of its request must not turn the close into a reset.
+        (false, _) => Outcome::Unread,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::exchange::Refusal;
 use crate::client::Client;
-use crate::events;
 use crate::worker::Worker;
 use reactor::Buf;
 use wire::h1::{
@@ -170,28 +169,5 @@ impl Left {
             Left::Length(left) => *left,
             _ => 0,
         }
-    }
-}
-
-/// Brings a request's head to the virtual's handler.
-pub(super) async fn raise(
-    client: &Client,
-    event: events::Event,
-    head: &[u8],
-    member: Option<&str>,
-    status: u16,
-) -> events::Verdict {
-    match &client.service.handler {
-        Some(handler) if handler.wants(event) => {
-            let view = events::View {
-                virtual_name: client.service.name.as_str(),
-                client: client.peer,
-                head,
-                member,
-                status,
-            };
-            handler.handle(event, view).await
-        }
-        _ => events::Verdict::Continue,
     }
 }

@@ -4,11 +4,12 @@ use super::attempt::{Job, may_retry_status};
 use super::body::{self, BodyEnd, Silence, hear};
 use super::exchange::is_http;
 use super::facts::Facts;
-use super::request::{Left, raise};
+use super::request::Left;
+use super::ruled::{self, Next};
 use super::upload::Upload;
 use crate::engine::Phase;
-use crate::events::{Event, Verdict};
 use crate::upstream::Upstream;
+use ::rules::event::Event;
 use balance::Slot;
 use reactor::{Buf, HEADROOM};
 use std::io;
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use wire::h1::{self, HeadLimits, Known, Progress, ResponseHead, Version};
 
 /// Heads of members may be this large, in bytes and in fields.
-const LIMITS: HeadLimits = HeadLimits {
+pub(super) const LIMITS: HeadLimits = HeadLimits {
     head_bytes: 64 * 1024,
     fields: 500,
     target_bytes: 0,
@@ -51,8 +52,8 @@ pub(super) enum Broken {
     Bad(&'static str),
     /// A status that is to be tried again.
     Status(u16),
-    /// The handler will not have it, and has this status for the client, or 0.
-    ByHandler(u16),
+    /// A rule has decided what comes next.
+    Ruled(Next),
     /// Closed or reset in its midst.
     Truncated,
     /// Silent in its midst.
@@ -107,21 +108,21 @@ pub(super) async fn respond(
     if !job.backend.retry_on.statuses.is_empty() && may_retry_status(job, facts, head.status) {
         return Err(Broken::Status(head.status));
     }
-    let verdict = raise(
-        job.client,
-        Event::HttpResponse,
-        &buf[start..start + head.len],
-        Some(slot.member().name()),
-        head.status,
-    );
-    match verdict.await {
-        Verdict::Continue => {}
-        Verdict::Answer(status) => return Err(Broken::ByHandler(status)),
-        Verdict::Close => return Err(Broken::ByHandler(0)),
+    let mut held = false;
+    if let Some(rules) = job.rules {
+        let seen = ruled::response(job, rules, head, &mut buf, &mut start, &mut end);
+        held = seen.await?;
     }
     facts.status = head.status;
     if head.status == 101 {
         return upgrade(job, head, facts, &buf[start..end]).await;
+    }
+    if held {
+        let first = buf[start..end].to_vec();
+        drop(buf);
+        upload.answer_begins();
+        let held = super::collect::response(job, upstream, slot, head, facts, upload, first);
+        return Box::pin(held).await;
     }
     let mut left = Left::new(head.framing);
     let body_start = start + head.len;
@@ -130,7 +131,8 @@ pub(super) async fn respond(
         && !dechunk
         && upload.is_sent()
         && !matches!(left, Left::UntilClose)
-        && job.worker.phase() == Phase::Running;
+        && job.worker.phase() == Phase::Running
+        && !job.rules.is_some_and(ruled::closes);
     if dechunk {
         upload.answer_begins();
         return body::dechunk(job, upstream, slot, head, facts, &buf[start..end]).await;
@@ -188,16 +190,8 @@ pub(super) async fn finish(
     if !job.client.channel.is_plain() {
         body::flush(job).await?;
     }
-    let released = raise(
-        job.client,
-        Event::HttpResponseRelease,
-        &[],
-        None,
-        head.status,
-    )
-    .await;
     Ok(Responded::Done {
-        keep: keep && released == Verdict::Continue,
+        keep,
         reusable: head.keep_alive && !surplus,
     })
 }
@@ -242,9 +236,13 @@ async fn write_head(
         Known::Te,
         Known::Upgrade,
     ];
+    let releases = job
+        .rules
+        .is_some_and(|r| r.wants(Event::HttpResponseRelease));
     let as_it_is = keep
         && !job.is_10
         && job.edits.leaves_responses()
+        && !releases
         && head.version == Version::Http11
         && !hops.into_iter().any(|hop| head.has(hop));
     if as_it_is {
@@ -258,6 +256,9 @@ async fn write_head(
         });
     push_connection(job, keep, &mut out);
     h1::finish(&mut out);
+    if let Some(rules) = job.rules.filter(|_| releases) {
+        Box::pin(ruled::release(job, rules, &mut out)).await?;
+    }
     let body_start = start + head.len;
     let from = if out.len() <= body_start {
         let from = body_start - out.len();
@@ -316,6 +317,12 @@ fn first_read(last_body: u64) -> usize {
         FIRST_READ_MIDDLING
     } else {
         FIRST_READ
+    }
+}
+
+impl From<Next> for Broken {
+    fn from(next: Next) -> Self {
+        Broken::Ruled(next)
     }
 }
 

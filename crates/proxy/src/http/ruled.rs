@@ -1,0 +1,598 @@
+//! Rules of HTTP virtuals: a request's and a response's events, and what their decisions mean for the exchange.
+//!
+//! A rule sees the head that was parsed. What it changes is written out and parsed again by the same parser, so that
+//! nothing a rule does can make a message that others would read differently.
+
+use super::attempt::Job;
+use super::exchange::Refusal;
+use super::heads::Heads;
+use super::request::Left;
+use crate::access::{By, Phase as LogPhase};
+use crate::client::Client;
+use crate::rules::{Ruled, Stop, plain, target};
+use crate::snapshot::Backend;
+use crate::worker::Worker;
+use ::rules::event::Event;
+use ::rules::flow::{Ends, Held, Http, Selected, Snat, Steering, Target};
+use ::rules::message::Message;
+use balance::{Member, MemberId};
+use reactor::Buf;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use wire::h1::{
+    self, Field, Framing, HeadLimits, Method, Progress, RequestHead, ResponseHead, Span,
+};
+
+/// How often a rule may have a member chosen anew, or a request sent once more, in one exchange.
+pub(super) const TURNS: u32 = 10;
+
+/// What becomes of an exchange after a rule has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The rule's own answer is sent.
+    Answer,
+    /// A member is chosen anew, as the rule says now.
+    Elsewhere,
+    /// The request is sent once more: `HTTP::retry`.
+    Retry,
+    /// The connection ends.
+    Stop(Stop),
+    /// What a rule made of a head is no head.
+    BadHead(&'static str),
+}
+
+impl From<Stop> for Next {
+    fn from(stop: Stop) -> Self {
+        Next::Stop(stop)
+    }
+}
+
+/// A request's body as far as rules have held it back.
+pub(super) struct Collected {
+    /// What the member gets of it first.
+    pub(super) body: Vec<u8>,
+    /// What is still to come.
+    pub(super) left: Left,
+    /// What the client has sent behind it.
+    pub(super) rest: Vec<u8>,
+    /// How many bytes the client has sent of the head and the body so far.
+    pub(super) bytes_in: u64,
+}
+
+/// Runs the rules of a request whose head is at the front of `buf`; afterwards what they made of it is there.
+pub(super) async fn request(
+    worker: &Worker,
+    client: &Client,
+    rules: &Ruled,
+    heads: &mut Heads,
+    buf: &mut Buf,
+    filled: &mut usize,
+    served: u64,
+) -> Result<Option<Collected>, Next> {
+    begin(rules, served);
+    if !rules.wants(Event::HttpRequest) && !rules.wants(Event::HttpRequestData) {
+        fill_request(rules, &heads.request, buf);
+        return Ok(None);
+    }
+    fill_request(rules, &heads.request, buf);
+    let gone = || client.channel.is_gone();
+    rules.raise(worker, Event::HttpRequest, &gone).await?;
+    let (collects, changed) = {
+        let flow = rules.flow();
+        let Some(http) = &flow.http else {
+            return Ok(None);
+        };
+        if http.respond.is_some() {
+            return Err(Next::Answer);
+        }
+        (
+            http.request_body.wanted.is_some(),
+            http.request.is_changed(),
+        )
+    };
+    let mut collected = None;
+    if collects && !matches!(heads.request.framing, Framing::None | Framing::Length(0)) {
+        let held = super::collect::request(worker, client, rules, &heads.request, buf, *filled);
+        collected = Some(Box::pin(held).await?);
+    }
+    let changed = changed || {
+        let flow = rules.flow();
+        let http = flow.http.as_ref();
+        http.is_some_and(|http| http.request.is_changed())
+    };
+    if changed {
+        rewrite(client, rules, heads, buf, filled)?;
+    }
+    Ok(collected)
+}
+
+/// Puts the head as the rules have made it where it was, what is behind it after it.
+fn rewrite(
+    client: &Client,
+    rules: &Ruled,
+    heads: &mut Heads,
+    buf: &mut Buf,
+    filled: &mut usize,
+) -> Result<(), Next> {
+    let mut out = Vec::with_capacity(heads.request.len + 256);
+    {
+        let flow = rules.flow();
+        if let Some(http) = &flow.http {
+            http.request.write(&mut out);
+        }
+    }
+    let behind = heads.request.len..*filled;
+    let end = out.len() + behind.len();
+    if end > buf.len() {
+        return Err(Next::BadHead("rule-head-too-large"));
+    }
+    buf.copy_within(behind, out.len());
+    buf[..out.len()].copy_from_slice(&out);
+    *filled = end;
+    let head = &mut heads.request;
+    head.clear();
+    let limits = relaxed(&client.service.head_limits);
+    match head.parse(&buf[..out.len()], &limits) {
+        Ok(Progress::Complete) if head.len == out.len() => Ok(()),
+        Ok(_) => Err(Next::BadHead("rule-bad-head")),
+        Err(error) => Err(Next::BadHead(error.reason())),
+    }
+}
+
+/// The limits on what a rule makes of a head: it may add to one that was as large as it could be.
+fn relaxed(limits: &HeadLimits) -> HeadLimits {
+    HeadLimits {
+        head_bytes: limits.head_bytes + 64 * 1024,
+        fields: limits.fields + 100,
+        target_bytes: limits.target_bytes + 8 * 1024,
+        connect: limits.connect,
+    }
+}
+
+/// Forgets the last exchange's decisions.
+fn begin(rules: &Ruled, served: u64) {
+    let mut flow = rules.flow();
+    flow.steering = Steering::default();
+    flow.selected = None;
+    let http = flow.http.get_or_insert_default();
+    let Http {
+        request, response, ..
+    } = std::mem::take(&mut **http);
+    **http = Http {
+        request,
+        response,
+        earlier: served,
+        ..Http::default()
+    };
+    if !http.response.is_absent() {
+        http.response.clear();
+    }
+}
+
+fn fill_request(rules: &Ruled, head: &RequestHead, buf: &[u8]) {
+    let mut flow = rules.flow();
+    let Some(http) = &mut flow.http else { return };
+    let raw = &buf[..head.len];
+    let method = range(head.method_span);
+    let target = range(head.target);
+    // The line has one space between its parts, and the version's text is of one length.
+    let version = target.end + 1..target.end + 1 + b"HTTP/1.1".len();
+    http.request
+        .set(raw, [method, target, version], fields(&head.fields));
+}
+
+/// Shows a response's head, which begins at the front of `bytes`.
+pub(super) fn fill_response(message: &mut Message, head: &ResponseHead, bytes: &[u8]) {
+    let raw = &bytes[..head.len];
+    let status = b"HTTP/1.1 ".len();
+    let parts = [0..status - 1, status..status + 3, range(head.reason)];
+    message.set(raw, parts, fields(&head.fields));
+}
+
+fn fields(fields: &[Field]) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + '_ {
+    fields.iter().map(|f| (range(f.name), range(f.value)))
+}
+
+fn range(span: Span) -> Range<usize> {
+    span.start as usize..span.end as usize
+}
+
+/// Where a request goes that a rule has steered.
+pub(super) struct Destination {
+    pub(super) backend: Arc<Backend>,
+    /// Only this member will do.
+    pub(super) only: Option<MemberId>,
+}
+
+/// Where the rules want a request to go; `None` for where the configuration says.
+pub(super) fn destination(
+    worker: &Worker,
+    client: &Client,
+    rules: &Ruled,
+) -> Result<Option<Destination>, Refusal> {
+    let refused = |reason| Refusal::new(503, reason).at(By::Proxy, LogPhase::Connect);
+    let place = target(worker, client, rules).map_err(refused)?;
+    Ok(place.map(|(backend, only)| Destination { backend, only }))
+}
+
+/// The virtual whose routes are to be asked instead of the client's own.
+pub(super) fn host(worker: &Worker, rules: &Ruled) -> Option<Arc<crate::snapshot::Virtual>> {
+    let flow = rules.flow();
+    let name = match (&flow.steering.target, &flow.steering.host) {
+        (Target::Virtual(name), _) | (_, Some(name)) => name.clone(),
+        _ => return None,
+    };
+    drop(flow);
+    let snapshot = worker.in_force();
+    let service = snapshot.virtuals.get(plain(&name.bytes()))?;
+    let fits = service.config.protocol == model::Protocol::Http;
+    fits.then(|| Arc::clone(service))
+}
+
+/// The address that the member is to see, where a rule has chosen one.
+pub(super) fn source(rules: &Ruled) -> Option<SocketAddr> {
+    match rules.flow().steering.snat {
+        Some(Snat::Address(address)) => Some(address),
+        _ => None,
+    }
+}
+
+/// Tells the rules of the member that was chosen.
+pub(super) async fn selected(
+    worker: &Worker,
+    client: &Client,
+    rules: &Ruled,
+    pool: &str,
+    member: &Member,
+) -> Result<(), Next> {
+    {
+        let mut flow = rules.flow();
+        flow.steering.reselect = false;
+        // Names are kept where they are the same as before.
+        let same = flow
+            .selected
+            .as_ref()
+            .is_some_and(|known| *known.pool == *pool && known.address == member.address());
+        if !same {
+            flow.selected = Some(Selected {
+                pool: pool.into(),
+                name: (&**member.name()).into(),
+                address: member.address(),
+            });
+        }
+    }
+    if !rules.wants(Event::LbSelected) {
+        return Ok(());
+    }
+    let before = rules.flow().steering.target.clone();
+    raise(worker, client, rules, Event::LbSelected).await?;
+    let flow = rules.flow();
+    if flow.steering.reselect || flow.steering.target != before {
+        return Err(Next::Elsewhere);
+    }
+    Ok(())
+}
+
+/// Tells the rules that no member could be had. `Ok` where they leave it at that.
+pub(super) async fn failed(worker: &Worker, client: &Client, rules: &Ruled) -> Result<(), Next> {
+    if !rules.wants(Event::LbFailed) {
+        return Ok(());
+    }
+    let before = {
+        let mut flow = rules.flow();
+        flow.steering.reselect = false;
+        flow.steering.target.clone()
+    };
+    raise(worker, client, rules, Event::LbFailed).await?;
+    let flow = rules.flow();
+    if flow.steering.reselect || flow.steering.target != before {
+        return Err(Next::Elsewhere);
+    }
+    Ok(())
+}
+
+/// Runs an event amid an exchange; an answer that a rule gives ends it.
+pub(super) async fn raise(
+    worker: &Worker,
+    client: &Client,
+    rules: &Ruled,
+    event: Event,
+) -> Result<(), Next> {
+    if !rules.wants(event) {
+        return Ok(());
+    }
+    let gone = || client.channel.is_gone();
+    rules.raise(worker, event, &gone).await?;
+    let flow = rules.flow();
+    if flow
+        .http
+        .as_ref()
+        .is_some_and(|http| http.respond.is_some())
+    {
+        return Err(Next::Answer);
+    }
+    Ok(())
+}
+
+/// Shows the rules the head of a request as it goes to the member, at the front of `out`; what they change is changed
+/// there.
+pub(super) async fn send(
+    worker: &Worker,
+    client: &Client,
+    rules: &Ruled,
+    event: Event,
+    out: &mut Vec<u8>,
+) -> Result<(), Next> {
+    let limits = relaxed(&client.service.head_limits);
+    let mut head = RequestHead::default();
+    match head.parse(out, &limits) {
+        Ok(Progress::Complete) => {}
+        _ => return Err(Next::BadHead("rule-bad-head")),
+    }
+    fill_request(rules, &head, out);
+    raise(worker, client, rules, event).await?;
+    let mut changed = Vec::new();
+    {
+        let flow = rules.flow();
+        let Some(http) = flow.http.as_ref().filter(|h| h.request.is_changed()) else {
+            return Ok(());
+        };
+        http.request.write(&mut changed);
+    }
+    let (framing, old) = (head.framing, head.len);
+    head.clear();
+    match head.parse(&changed, &limits) {
+        // The body's end is settled by now.
+        Ok(Progress::Complete) if head.len == changed.len() && head.framing == framing => {}
+        _ => return Err(Next::BadHead("rule-bad-head")),
+    }
+    out.splice(..old, changed);
+    Ok(())
+}
+
+/// Runs the rules of a response whose head begins at `start`; afterwards what they made of it is there. True where they
+/// hold back its body or search it.
+pub(super) async fn response(
+    job: &Job<'_>,
+    rules: &Ruled,
+    head: &mut ResponseHead,
+    buf: &mut Buf,
+    start: &mut usize,
+    end: &mut usize,
+) -> Result<bool, Next> {
+    let upgrade = head.status == 101;
+    if !rules.wants(Event::HttpResponse) {
+        let streams = rules.flow().stream.enabled && !upgrade;
+        return Ok(streams);
+    }
+    {
+        let mut flow = rules.flow();
+        let http = flow.http.get_or_insert_default();
+        fill_response(&mut http.response, head, &buf[*start..*end]);
+        http.has_response = true;
+    }
+    raise(job.worker, job.client, rules, Event::HttpResponse).await?;
+    let (held, changed) = {
+        let flow = rules.flow();
+        let Some(http) = &flow.http else {
+            return Ok(false);
+        };
+        if http.retry.is_some() {
+            return Err(Next::Retry);
+        }
+        let held = http.response_body.wanted.is_some() || flow.stream.enabled;
+        (held, http.response.is_changed())
+    };
+    if changed && !upgrade {
+        let mut out = job.worker.take_vec();
+        written(rules, &mut out);
+        let len = head.len;
+        reparse(head, &out, job.method)?;
+        // In front of the body, or else the body is moved.
+        let body = *start + len;
+        if out.len() <= body {
+            *start = body - out.len();
+            buf[*start..body].copy_from_slice(&out);
+        } else {
+            let moved = out.len() + (*end - body);
+            if moved > buf.len() {
+                return Err(Next::BadHead("rule-head-too-large"));
+            }
+            buf.copy_within(body..*end, out.len());
+            buf[..out.len()].copy_from_slice(&out);
+            (*start, *end) = (0, moved);
+        }
+        job.worker.give_vec(out);
+    }
+    Ok(held && !upgrade)
+}
+
+/// Writes the response's head as the rules have it.
+pub(super) fn written(rules: &Ruled, out: &mut Vec<u8>) {
+    let flow = rules.flow();
+    if let Some(http) = &flow.http {
+        http.response.write(out);
+    }
+}
+
+/// Reads a response's head that a rule has made.
+pub(super) fn reparse(head: &mut ResponseHead, bytes: &[u8], method: Method) -> Result<(), Next> {
+    head.clear();
+    match head.parse(bytes, &super::respond::LIMITS, method) {
+        Ok(Progress::Complete) if head.len == bytes.len() => Ok(()),
+        Ok(_) => Err(Next::BadHead("rule-bad-head")),
+        Err(error) => Err(Next::BadHead(error.reason())),
+    }
+}
+
+/// Shows the rules a response's head as it goes to the client; what they change is changed there.
+pub(super) async fn release(job: &Job<'_>, rules: &Ruled, out: &mut Vec<u8>) -> Result<(), Next> {
+    let mut head = ResponseHead::default();
+    reparse(&mut head, out, job.method)?;
+    let framing = head.framing;
+    {
+        let mut flow = rules.flow();
+        let http = flow.http.get_or_insert_default();
+        fill_response(&mut http.response, &head, out);
+        http.has_response = true;
+    }
+    // An answer of its own comes too late here.
+    match raise(job.worker, job.client, rules, Event::HttpResponseRelease).await {
+        Ok(()) | Err(Next::Answer) => {}
+        Err(next) => return Err(next),
+    }
+    let changed = rules
+        .flow()
+        .http
+        .as_ref()
+        .is_some_and(|h| h.response.is_changed());
+    if changed {
+        out.clear();
+        written(rules, out);
+        reparse(&mut head, out, job.method)?;
+        if head.framing != framing {
+            return Err(Next::BadHead("rule-bad-head"));
+        }
+    }
+    Ok(())
+}
+
+/// The answer that a rule gives.
+pub(super) struct OwnAnswer {
+    pub(super) status: u16,
+    pub(super) head: Vec<u8>,
+    pub(super) body: Vec<u8>,
+    pub(super) keep: bool,
+}
+
+/// Takes the rules' answer, for a request with this method. `keep` says whether the connection may stay.
+pub(super) fn answer(rules: &Ruled, method: Method, keep: bool) -> Option<OwnAnswer> {
+    let mut flow = rules.flow();
+    let http = flow.http.as_mut()?;
+    let respond = http.respond.take()?;
+    http.responded = true;
+    let mut keep = keep && !respond.close && !http.close;
+    let mut fields = Vec::new();
+    let mut has_server = respond.no_server;
+    for (name, value) in &respond.fields {
+        let (name, value) = (name.bytes(), value.bytes());
+        if name.eq_ignore_ascii_case(b"Connection") {
+            keep &= !value.eq_ignore_ascii_case(b"close");
+            continue;
+        }
+        // Where the message ends is not for sale.
+        if name.eq_ignore_ascii_case(b"Content-Length")
+            || name.eq_ignore_ascii_case(b"Transfer-Encoding")
+            || !is_token(&name)
+        {
+            continue;
+        }
+        has_server |= name.eq_ignore_ascii_case(b"Server");
+        fields.extend_from_slice(&name);
+        fields.extend_from_slice(b": ");
+        let start = fields.len();
+        fields.extend_from_slice(&value);
+        for byte in &mut fields[start..] {
+            if matches!(*byte, b'\r' | b'\n' | 0) {
+                *byte = b' ';
+            }
+        }
+        fields.extend_from_slice(b"\r\n");
+    }
+    let version = if respond.version == "1.0" {
+        "1.0"
+    } else {
+        "1.1"
+    };
+    let (status, reason) = (respond.status, h1::status_reason(respond.status));
+    let mut head = format!("HTTP/{version} {status} {reason}\r\n").into_bytes();
+    head.extend_from_slice(&fields);
+    if !has_server {
+        h1::push_field(&mut head, "Server", b"Headgate");
+    }
+    let bodiless = status < 200 || status == 204 || status == 304;
+    let body = match bodiless {
+        true => Vec::new(),
+        false => respond.body.bytes().to_vec(),
+    };
+    if !bodiless {
+        h1::push_field(
+            &mut head,
+            "Content-Length",
+            body.len().to_string().as_bytes(),
+        );
+    }
+    let connection: &[u8] = if keep { b"Keep-Alive" } else { b"Close" };
+    h1::push_field(&mut head, "Connection", connection);
+    h1::finish(&mut head);
+    Some(OwnAnswer {
+        status,
+        head,
+        body: if method == Method::Head {
+            Vec::new()
+        } else {
+            body
+        },
+        keep,
+    })
+}
+
+fn is_token(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
+}
+
+/// Whether the rules want the client's connection closed after the exchange.
+pub(super) fn closes(rules: &Ruled) -> bool {
+    rules.flow().http.as_ref().is_some_and(|http| http.close)
+}
+
+/// Takes the request that a rule wants sent instead, and forgets what came of the last.
+pub(super) fn retry(
+    client: &Client,
+    rules: &Ruled,
+    heads: &mut Heads,
+) -> Result<(Buf, usize), Next> {
+    let retry = {
+        let mut flow = rules.flow();
+        let Some(http) = &mut flow.http else {
+            return Err(Next::BadHead("rule-bad-head"));
+        };
+        http.has_response = false;
+        http.response.clear();
+        http.response_body = Held::default();
+        http.retry.take().unwrap_or_default()
+    };
+    let bytes = retry.bytes();
+    let mut buf = Buf::take();
+    if bytes.len() > buf.len() {
+        return Err(Next::BadHead("rule-head-too-large"));
+    }
+    buf[..bytes.len()].copy_from_slice(&bytes);
+    let head = &mut heads.request;
+    head.clear();
+    match head.parse(&bytes, &relaxed(&client.service.head_limits)) {
+        Ok(Progress::Complete) => {}
+        _ => return Err(Next::BadHead("rule-bad-head")),
+    }
+    // It must be whole: nobody sends the rest of it.
+    let mut body = Left::new(head.framing);
+    match body.take(&bytes[head.len..]) {
+        Ok(n) if body.is_done() && head.len + n == bytes.len() => {}
+        _ => return Err(Next::BadHead("rule-bad-body")),
+    }
+    fill_request(rules, head, &bytes);
+    Ok((buf, bytes.len()))
+}
+
+/// Notes both ends of the connection to the member.
+pub(super) fn connected(rules: &Ruled, remote: SocketAddr, local: Option<SocketAddr>) {
+    let unknown = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+    rules.flow().server = Some(Ends {
+        remote,
+        local: local.unwrap_or(unknown),
+    });
+}
