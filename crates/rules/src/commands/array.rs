@@ -137,11 +137,25 @@ fn set(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let name = args[0].bytes();
     ctx.spend(pairs.len() as u64)?;
     ctx.charge(pairs.len() * ITEM)?;
-    ctx.scopes.make_array(ctx.statics, &name)?;
+    if pairs.is_empty() {
+        let isnt = ctx.exists(&args[0]) && ctx.scopes.array_named(ctx.statics, &name).is_none();
+        if isnt {
+            return Err(error_about(
+                "can't array set \"",
+                &name,
+                "\": variable isn't array",
+            ));
+        }
+        return ctx
+            .scopes
+            .make_array(ctx.statics, &name)
+            .map(|()| Value::Empty);
+    }
     let current = ctx.scopes.current;
     let place = ctx.scopes.place(ctx.statics, current, &name);
     for pair in pairs.chunks_exact(2) {
-        ctx.scopes.store_element(ctx.statics, place, &pair[0].bytes(), pair[1].clone())?;
+        ctx.scopes
+            .store_element(ctx.statics, place, &pair[0].bytes(), pair[1].clone())?;
     }
     Ok(Value::Empty)
 }
@@ -160,7 +174,11 @@ fn unset(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
         vec![(*pattern).into()]
     } else {
         ctx.meter.spend(array.len() as u64)?;
-        array.keys().filter(|key| glob(&pattern, key, false)).cloned().collect()
+        array
+            .keys()
+            .filter(|key| glob(&pattern, key, false))
+            .cloned()
+            .collect()
     };
     let current = ctx.scopes.current;
     let place = ctx.scopes.place(ctx.statics, current, &name);
@@ -218,7 +236,9 @@ fn search(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let illegal = || error_about("illegal search identifier \"", &id, "\"");
     let rest = id.strip_prefix(b"s-").ok_or_else(illegal)?;
     let dash = memchr::memchr(b'-', rest).ok_or_else(illegal)?;
-    let number = std::str::from_utf8(&rest[..dash]).ok().and_then(|n| n.parse().ok());
+    let number = std::str::from_utf8(&rest[..dash])
+        .ok()
+        .and_then(|n| n.parse().ok());
     let number = number.ok_or_else(illegal)?;
     if rest[dash + 1..] != *name {
         return Err(error_about(
@@ -245,7 +265,11 @@ fn next(ctx: &mut Ctx<'_>, args: &[Value], taken: bool) -> Result<Option<Value>,
     while left.last().is_some_and(|key| !there(key)) {
         left.pop();
     }
-    let next = if taken { left.pop() } else { left.last().cloned() };
+    let next = if taken {
+        left.pop()
+    } else {
+        left.last().cloned()
+    };
     ctx.set(&keeper, Value::list_of(left))?;
     Ok(next)
 }
@@ -328,15 +352,40 @@ mod tests {
     #[test]
     fn what_is_no_array_is_told() {
         let mut bench = Bench::new();
-        bench.ctx().set(&Value::from("s"), Value::from("1")).unwrap();
+        bench
+            .ctx()
+            .set(&Value::from("s"), Value::from("1"))
+            .unwrap();
         for (command, error) in [
-            ("array set s {a b}", "can't array set \"s()\": variable isn't array"),
-            ("array set a {x}", "list must have an even number of elements"),
+            (
+                "array set s {a b}",
+                "can't set \"s(a)\": variable isn't array",
+            ),
+            (
+                "array set s {}",
+                "can't array set \"s\": variable isn't array",
+            ),
+            (
+                "array set a {x}",
+                "list must have an even number of elements",
+            ),
             ("array startsearch s", "\"s\" isn't an array"),
-            ("array names s -x y", "bad option \"-x\": must be -exact, -glob, or -regexp"),
-            ("array x", "wrong # args: should be \"array option arrayName ?arg ...?\""),
-            ("array exists", "wrong # args: should be \"array option arrayName ?arg ...?\""),
-            ("array set s", "wrong # args: should be \"array set arrayName list\""),
+            (
+                "array names s -x y",
+                "bad option \"-x\": must be -exact, -glob, or -regexp",
+            ),
+            (
+                "array x",
+                "wrong # args: should be \"array option arrayName ?arg ...?\"",
+            ),
+            (
+                "array exists",
+                "wrong # args: should be \"array option arrayName ?arg ...?\"",
+            ),
+            (
+                "array set s",
+                "wrong # args: should be \"array set arrayName list\"",
+            ),
         ] {
             assert_eq!(bench.run(command).unwrap_err(), error, "{command}");
         }

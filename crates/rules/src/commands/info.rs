@@ -137,6 +137,8 @@ fn matching<'a>(names: impl Iterator<Item = &'a [u8]>, pattern: &[Value]) -> Val
         Some(pattern) => glob(pattern, name, false),
         None => true,
     };
+    // Those are no names of the rule's own.
+    let names = names.filter(|name| !name.starts_with(super::array::SEARCH));
     Value::list_of(names.filter(wanted).map(Value::new).collect())
 }
 

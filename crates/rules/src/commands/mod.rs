@@ -1,6 +1,10 @@
 //! Tcl's own commands, but for those that the compiler knows.
 
+#[cfg(test)]
+mod against_tclsh;
+mod array;
 mod binary;
+mod clock;
 mod ensemble;
 mod format;
 mod info;
@@ -18,7 +22,9 @@ use crate::regex::glob;
 
 /// The tables of all of them.
 pub(crate) const TABLES: &[&[Command]] = &[
+    array::COMMANDS,
     binary::COMMANDS,
+    clock::COMMANDS,
     format::COMMANDS,
     info::COMMANDS,
     later::COMMANDS,

@@ -421,7 +421,7 @@ mod tests {
             ("scan .5 %g", "0.5"),
             (r"scan abc123 {%[a-z]%d}", "abc 123"),
             (r"scan abc,def {%[^,],%s}", "abc def"),
-            (r"scan {]a-} {%[]a-]}", "{]a-}"),
+            (r"scan {]a-} {%[]a-]}", r"\]a-"),
             ("scan abc123 {%*[a-z]%d}", "123"),
             ("scan {a b} {%s %s%n}", "a b 3"),
             ("scan 50% %d%%", "50"),

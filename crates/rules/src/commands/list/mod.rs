@@ -110,7 +110,7 @@ mod tests {
             ("list a {b c} {}", "a {b c} {}"),
             ("llength {a b {c d}}", "3"),
             ("llength {}", "0"),
-            (r"llength {a \{b}", "!unmatched open brace in list"),
+            (r"llength a\ \{b", "!unmatched open brace in list"),
             ("llength", "!wrong # args: should be \"llength list\""),
             ("lindex {a b c} 1", "b"),
             ("lindex {a b c} end", "c"),

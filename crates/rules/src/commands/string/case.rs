@@ -23,25 +23,12 @@ pub(super) fn title(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
 }
 
 fn change(ctx: &mut Ctx<'_>, args: &[Value], change: fn(&mut [u8])) -> Result<Value, Fault> {
-    let Value::Text(text) = &args[0] else {
-        if let Value::Int(_) | Value::Empty = args[0] {
-            return Ok(args[0].clone());
-        }
-        let text = Value::new(&args[0].bytes());
-        return match text {
-            Value::Empty => Ok(text),
-            _ => change_text(ctx, &text.bytes(), &args[1..], change),
-        };
+    let (value, part) = match args {
+        [only @ (Value::Int(_) | Value::Empty)] => return Ok(only.clone()),
+        [value, part @ ..] => (value, part),
+        [] => return Ok(Value::Empty),
     };
-    change_text(ctx, text.chars(), &args[1..], change)
-}
-
-fn change_text(
-    ctx: &mut Ctx<'_>,
-    text: &[u8],
-    part: &[Value],
-    change: fn(&mut [u8]),
-) -> Result<Value, Fault> {
+    let text = value.bytes();
     let mut range = 0..text.len();
     if let Some(first) = part.first() {
         let end = text.len() as i64 - 1;
@@ -50,7 +37,7 @@ fn change_text(
         range = span(first, last, text.len());
     }
     ctx.charge(text.len())?;
-    let mut chars = Chars::from_slice(text);
+    let mut chars = Chars::from_slice(&text);
     change(&mut chars[range]);
     Ok(Value::from_chars(chars))
 }

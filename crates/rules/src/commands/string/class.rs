@@ -65,6 +65,8 @@ fn failure(class: &str, value: &Value) -> Option<i64> {
         "double" => {
             return match value.number() {
                 Some(_) => None,
+                // Here zeros may lead.
+                None if is_decimal(&text) => None,
                 None => Some(number_end(&text, true)),
             };
         }
@@ -77,6 +79,12 @@ fn failure(class: &str, value: &Value) -> Option<i64> {
         }
     };
     text.iter().position(|&byte| !is(byte)).map(|at| at as i64)
+}
+
+fn is_decimal(text: &[u8]) -> bool {
+    let digits = text.trim_ascii();
+    let digits = digits.strip_prefix(b"-").unwrap_or(digits);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 fn is_digits(text: &[u8]) -> bool {
@@ -125,6 +133,7 @@ mod tests {
             ("string is integer 9223372036854775808", "0"),
             ("string is double 1.0", "1"),
             ("string is double 1", "1"),
+            ("string is double 08", "1"),
             ("string is double 1e", "0"),
             ("string is double .5e3", "1"),
             ("string is boolean yes", "1"),
