@@ -88,6 +88,8 @@ struct Subtable {
 }
 
 const NONE: u32 = u32::MAX;
+/// The subtable without a name.
+const NAMELESS: u32 = 0;
 const FOREVER: u64 = u64::MAX;
 /// Records that a write looks through for what has expired: more than it adds, so that they get fewer.
 const SWEEP: usize = 4;
@@ -96,28 +98,26 @@ const LONG_SWEEP: usize = 1024;
 
 impl Shard {
     pub(super) fn new(hasher: FixedState) -> Self {
-        let mut shard = Shard {
+        Shard {
             table: HashTable::new(),
             slots: Vec::new(),
             free: Vec::new(),
-            subtables: Vec::new(),
+            subtables: vec![Subtable::named(b"")],
             subtables_free: Vec::new(),
             subtable_index: HashTable::new(),
             hasher,
             ends: BinaryHeap::new(),
             change: (0, 0),
-        };
-        shard.subtable_named(b"");
-        shard
+        }
     }
 
     /// The place of an entry that has not expired.
     pub(super) fn find(&mut self, spot: Spot<'_>, now: Duration) -> Option<u32> {
         let at = *self.table.find(spot.hash, |at| {
-            self.slots[*at as usize].entry.as_ref().is_some_and(|e| {
-                *e.key == *spot.key.key
-                    && *self.subtables[e.subtable as usize].name == *spot.key.subtable
-            })
+            self.slots[*at as usize]
+                .entry
+                .as_ref()
+                .is_some_and(|e| *e.key == *spot.key.key && self.is_in(e, spot.key.subtable))
         })?;
         if self.entry(at).end() <= nanos(now) {
             self.remove(at);
@@ -445,6 +445,14 @@ impl Shard {
         self.ends.push(Reverse((end, at, generation)));
     }
 
+    fn is_in(&self, entry: &Entry, subtable: &[u8]) -> bool {
+        // Not by comparing empty names: where these stand nowhere in memory, that is slow on some processors.
+        if subtable.is_empty() {
+            return entry.subtable == NAMELESS;
+        }
+        *self.subtables[entry.subtable as usize].name == *subtable
+    }
+
     fn first_of(&self, subtable: &[u8]) -> u32 {
         match self.find_subtable(subtable) {
             Some(id) => self.subtables[id as usize].first,
@@ -453,6 +461,9 @@ impl Shard {
     }
 
     fn find_subtable(&self, name: &[u8]) -> Option<u32> {
+        if name.is_empty() {
+            return Some(NAMELESS);
+        }
         let same = |id: &u32| *self.subtables[*id as usize].name == *name;
         self.subtable_index
             .find(self.hasher.hash_one(name), same)
@@ -463,12 +474,7 @@ impl Shard {
         if let Some(id) = self.find_subtable(name) {
             return id;
         }
-        let subtable = Subtable {
-            name: name.into(),
-            first: NONE,
-            last: NONE,
-            len: 0,
-        };
+        let subtable = Subtable::named(name);
         let id = match self.subtables_free.pop() {
             Some(id) => {
                 self.subtables[id as usize] = subtable;
@@ -488,7 +494,7 @@ impl Shard {
 
     /// Takes out an empty subtable; the nameless one stays.
     fn forget_subtable(&mut self, id: u32) {
-        if id == 0 {
+        if id == NAMELESS {
             return;
         }
         let name = std::mem::take(&mut self.subtables[id as usize].name);
@@ -511,6 +517,17 @@ impl Shard {
             .entry
             .as_mut()
             .expect("places that are handed around are of entries that are there")
+    }
+}
+
+impl Subtable {
+    fn named(name: &[u8]) -> Self {
+        Subtable {
+            name: name.into(),
+            first: NONE,
+            last: NONE,
+            len: 0,
+        }
     }
 }
 
