@@ -22,6 +22,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .differs("the key names a counter as a whole; counters are the process's"),
     Command::new("ISTATS::incr", "key delta", 2, 2, istats_incr)
         .differs("the key names a counter as a whole; counters are the process's"),
+    Command::new("STATS::get", "profile counter", 2, 2, stats_get)
+        .differs("counters need no profile: its name is a part of theirs"),
+    Command::new("STATS::incr", "profile counter ?delta?", 2, 3, stats_incr)
+        .differs("counters need no profile: its name is a part of theirs"),
     Command::new("TMM::cmp_unit", "", 0, 0, unit).differs("the worker's number, from 0"),
     Command::new("TMM::cmp_count", "", 0, 0, count).differs("the number of workers"),
     Command::new("SHUN::add", "address ?seconds?", 1, 2, shun).differs(
@@ -99,6 +103,20 @@ fn istats_get(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
 fn istats_incr(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let by = args[1].int()?;
     Ok(Value::Int(ctx.host.counter(&args[0].bytes(), by)))
+}
+
+fn stats_get(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    let name = [&*args[0].bytes(), b" ", &*args[1].bytes()].concat();
+    Ok(Value::Int(ctx.host.counter(&name, 0)))
+}
+
+fn stats_incr(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    let by = match args.get(2) {
+        Some(by) => by.int()?,
+        None => 1,
+    };
+    let name = [&*args[0].bytes(), b" ", &*args[1].bytes()].concat();
+    Ok(Value::Int(ctx.host.counter(&name, by)))
 }
 
 fn unit(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
@@ -191,6 +209,9 @@ mod tests {
             ("ISTATS::incr {ltm.pool p hits} 2", "2"),
             ("ISTATS::incr {ltm.pool p hits} 1", "3"),
             ("ISTATS::get {ltm.pool p hits}", "3"),
+            ("STATS::incr mine hits", "1"),
+            ("STATS::incr mine hits 4", "5"),
+            ("STATS::get mine hits", "5"),
             ("TMM::cmp_unit", "1"),
             ("TMM::cmp_count", "4"),
         ]);

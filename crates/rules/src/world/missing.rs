@@ -193,7 +193,15 @@ pub const COMMANDS: &[Missing] = &[
     of("SSL::sessionticket", ""),
     of("SSL::tls13_secret", ""),
     of("SSL::unclean_shutdown", ""),
-    of("STATS::*", "use ISTATS::incr"),
+    of("STATS::set", "counters of rules can be read and added to"),
+    of(
+        "STATS::setmax",
+        "counters of rules can be read and added to",
+    ),
+    of(
+        "STATS::setmin",
+        "counters of rules can be read and added to",
+    ),
     of("TAP::*", NO_MODULE),
     of("TCP::abc", NO_LAYER),
     of("TCP::analytics", NO_MODULE),
@@ -253,7 +261,6 @@ pub const COMMANDS: &[Missing] = &[
     of("XLAT::*", NO_LAYER),
     of("XML::*", NO_PROFILE),
     of("accumulate", "use TCP::collect"),
-    of("active_nodes", "use active_members"),
     of("clone", "traffic is not copied to other pools"),
     of("cpu", ""),
     of("crypto", "use CRYPTO::"),
@@ -265,7 +272,6 @@ pub const COMMANDS: &[Missing] = &[
     of("listen", "connections to oneself are not opened by rules"),
     of("llookup", ""),
     of("nexthop", NO_LAYER),
-    of("nodes", "use members"),
     of("peer_connect", ""),
     of(
         "priority",
@@ -286,7 +292,6 @@ pub const COMMANDS: &[Missing] = &[
     of("translate", NO_LAYER),
     of("urlcatblindquery", NO_MODULE),
     of("urlcatquery", NO_MODULE),
-    of("use", "the word is left out: pool, node, virtual"),
     of("vlan_id", NO_LAYER),
     of("when_all", ""),
 ];

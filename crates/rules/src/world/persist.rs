@@ -50,7 +50,7 @@ pub fn record_key(mode: &str, key: &[u8]) -> Vec<u8> {
 
 /// A key with its scope: `key`, or `{key any virtual}`, `{key any pool}`, `{key any service}`, `{key virtual}` …
 pub(super) fn scoped_key(ctx: &Ctx<'_>, key: &Value) -> Result<Vec<u8>, Fault> {
-    let plain = || [&*ctx.flow.virtual_name.as_bytes(), b"/", &key.bytes()].concat();
+    let plain = || [ctx.flow.virtual_name.as_bytes(), b"/", &key.bytes()].concat();
     let Ok(list) = key.list() else {
         return Ok(plain());
     };

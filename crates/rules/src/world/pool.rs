@@ -24,7 +24,17 @@ pub(super) const COMMANDS: &[Command] = &[
         .differs("without member ADDRESS: that is snat ADDRESS"),
     Command::new("forward", "", 0, 0, forward).at(CHOOSING),
     Command::new("active_members", "?-list? pool", 1, 2, active_members),
-    Command::new("members", "?-list? pool", 1, ANY, members),
+    Command::new("members", "?-list? pool", 1, 2, members),
+    Command::new("active_nodes", "?-list? pool", 1, 2, active_nodes),
+    Command::new("nodes", "?-list? pool", 1, 2, nodes),
+    Command::new(
+        "use",
+        "pool|node|virtual|snat|snatpool arg ...",
+        2,
+        ANY,
+        use_it,
+    )
+    .at(CHOOSING),
 ];
 
 /// A pool by the name that a rule gives, with or without its partition.
@@ -228,12 +238,58 @@ fn members(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     count_or_list(ctx, args, "members", |_| true)
 }
 
-fn count_or_list(
+/// `use pool www`, as older rules say for `pool www`.
+fn use_it(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    let (what, rest) = (args[0].bytes(), &args[1..]);
+    let command = COMMANDS[..COMMANDS.len() - 1].iter().find(|command| {
+        matches!(
+            &*what,
+            b"pool" | b"node" | b"virtual" | b"snat" | b"snatpool"
+        ) && command.name.as_bytes() == &*what
+    });
+    match command {
+        Some(command) if rest.len() <= usize::from(command.most) => (command.run)(ctx, rest),
+        Some(command) => Err(command.wrong_args()),
+        None => Err(Fault::bad(
+            "option",
+            &what,
+            &["pool", "node", "virtual", "snat", "snatpool"],
+        )),
+    }
+}
+
+fn active_nodes(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    distinct_nodes(ctx, args, "active_nodes", MemberView::is_active)
+}
+
+fn nodes(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    distinct_nodes(ctx, args, "nodes", |_| true)
+}
+
+/// The addresses of members that count, each once.
+fn distinct_nodes(
     ctx: &mut Ctx<'_>,
     args: &[Value],
     command: &str,
     counts: impl Fn(&MemberView) -> bool,
 ) -> Result<Value, Fault> {
+    let (list, pool) = asked_pool(ctx, args, command)?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for member in pool.members.iter().filter(|member| counts(member)) {
+        if !addresses.contains(&member.address.ip()) {
+            addresses.push(member.address.ip());
+        }
+    }
+    ctx.spend((addresses.len() * pool.members.len()) as u64 / 16)?;
+    if !list {
+        return Ok(Value::from(addresses.len()));
+    }
+    let text = |address: &IpAddr| Value::from(address.to_string());
+    Ok(Value::list_of(addresses.iter().map(text).collect()))
+}
+
+/// `?-list? pool`: whether a list is wanted, and the pool.
+fn asked_pool(ctx: &mut Ctx<'_>, args: &[Value], command: &str) -> Result<(bool, PoolView), Fault> {
     let (list, name) = match args {
         [name] => (false, name),
         [flag, name] if flag.is(b"-list") => (true, name),
@@ -241,6 +297,16 @@ fn count_or_list(
     };
     let pool = find_pool(ctx, name)?;
     ctx.spend(pool.members.len() as u64)?;
+    Ok((list, pool))
+}
+
+fn count_or_list(
+    ctx: &mut Ctx<'_>,
+    args: &[Value],
+    command: &str,
+    counts: impl Fn(&MemberView) -> bool,
+) -> Result<Value, Fault> {
+    let (list, pool) = asked_pool(ctx, args, command)?;
     let members = pool.members.iter().filter(|member| counts(member));
     if !list {
         return Ok(Value::from(members.count()));
@@ -293,6 +359,15 @@ mod tests {
             assert_eq!(world.flow.steering.target, target(member));
         }
         world.check(&[
+            ("use pool www", ""),
+            (
+                "use pool",
+                "!wrong # args: should be \"use pool|node|virtual|snat|snatpool arg ...\"",
+            ),
+            (
+                "use members www",
+                "!bad option \"members\": must be pool, node, virtual, snat, or snatpool",
+            ),
             ("pool none", "!pool \"none\" not found"),
             (
                 "pool www member 10.0.0.3 80",
@@ -373,6 +448,8 @@ mod tests {
                 "{10.0.0.1 80} {10.0.0.2 8080} {2001:db8::1 80}",
             ),
             ("members none", "!pool \"none\" not found"),
+            ("nodes www", "3"),
+            ("active_nodes -list www", "10.0.0.1 2001:db8::1"),
         ]);
     }
 }

@@ -78,7 +78,7 @@ impl Hash {
 
 /// A key made ready for a hash function.
 pub(super) enum Key {
-    Library(hmac::Key),
+    Library(Box<hmac::Key>),
     /// MD5 with the key's inner and outer block taken in.
     Md5(Md5, Md5),
 }
@@ -117,7 +117,7 @@ pub(super) fn with_key<R>(
 impl Key {
     fn new(hash: Hash, bytes: &[u8]) -> Key {
         if let Some(algorithm) = hash.hmac() {
-            return Key::Library(hmac::Key::new(algorithm, bytes));
+            return Key::Library(Box::new(hmac::Key::new(algorithm, bytes)));
         }
         let mut block = [0; 64];
         if bytes.len() > block.len() {
