@@ -37,14 +37,14 @@ pub(super) const COMMANDS: &[Command] = &[
 const MATCHED: Events = Events::of(&[Event::StreamMatched]);
 
 fn expression(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let text = args[0].bytes();
     let mut pairs = Vec::new();
-    if matches!(args[0], Value::List(_)) || text.first() == Some(&b'{') {
+    let plain = !matches!(args[0], Value::List(_));
+    if !(plain && read(&args[0].bytes(), &mut pairs).is_ok()) {
+        // A list whose elements have blanks in them, and so braces around.
+        pairs.clear();
         for item in &*args[0].list()? {
             read(&item.bytes(), &mut pairs)?;
         }
-    } else {
-        read(&text, &mut pairs)?;
     }
     ctx.flow.stream.replace = pairs;
     Ok(Value::Empty)
@@ -125,6 +125,7 @@ mod tests {
             ("@http://@https://@", vec![pair("http://", "https://")]),
             ("{@a b@c@ /d/e/}", vec![pair("a b", "c"), pair("d", "e")]),
             ("{{@a b@c@} =d==}", vec![pair("a b", "c"), pair("d", "")]),
+            ("{=d== {@a b@c@}}", vec![pair("d", ""), pair("a b", "c")]),
             ("{@a@@@b@c@}", vec![pair("a", ""), pair("b", "c")]),
             ("{}", vec![]),
         ] {

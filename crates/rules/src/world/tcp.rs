@@ -46,6 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
     )
     .at(CONNECTION),
     Command::new("TCP::respond", "data", 1, 1, |ctx, args| {
+        ctx.charge(16 + args[0].len())?;
         held(ctx).respond.push(args[0].clone());
         Ok(Value::Empty)
     })

@@ -263,6 +263,9 @@ fn insert(ctx: &mut Ctx<'_>, words: &[Value]) -> Result<Value, Fault> {
         return Err(COMMANDS[0].wrong_args());
     };
     let mut text = [&*name, b"=", &*value].concat();
+    let (head, _) = cookies(ctx)?;
+    let there: usize = head.values(b"Cookie").map(<[u8]>::len).sum();
+    ctx.charge(64 + there + text.len())?;
     let (head, response) = cookies(ctx)?;
     if response {
         for (attribute, value) in attributes {

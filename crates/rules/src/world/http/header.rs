@@ -144,28 +144,26 @@ fn insert(ctx: &mut Ctx<'_>, words: &[Value]) -> Result<Value, Fault> {
         [lws, pairs @ ..] if words.len() % 2 == 1 && lws.is(b"lws") => pairs,
         _ => words,
     };
-    let head = head(ctx)?;
     match words {
-        [list] => {
-            let list = list.list()?;
-            if list.len() % 2 == 1 {
-                return Err(COMMANDS[0].wrong_args());
-            }
-            insert_pairs(head, &list);
-        }
-        pairs if pairs.len() % 2 == 0 => insert_pairs(head, pairs),
-        _ => return Err(COMMANDS[0].wrong_args()),
+        [list] => insert_pairs(ctx, &list.list()?),
+        pairs => insert_pairs(ctx, pairs),
+    }
+}
+
+fn insert_pairs(ctx: &mut Ctx<'_>, pairs: &[Value]) -> Result<Value, Fault> {
+    if pairs.len() % 2 == 1 {
+        return Err(COMMANDS[0].wrong_args());
+    }
+    ctx.charge(pairs.len() * 32 + pairs.iter().map(Value::len).sum::<usize>())?;
+    let head = head(ctx)?;
+    for pair in pairs.chunks_exact(2) {
+        head.insert(None, named(&pair[0]), pair[1].clone());
     }
     Ok(Value::Empty)
 }
 
-fn insert_pairs(head: &mut Message, pairs: &[Value]) {
-    for pair in pairs.chunks_exact(2) {
-        head.insert(None, named(&pair[0]), pair[1].clone());
-    }
-}
-
 fn replace(ctx: &mut Ctx<'_>, name: &Value, value: Value) -> Result<Value, Fault> {
+    ctx.charge(64 + value.len())?;
     put(head(ctx)?, named(name), value);
     Ok(Value::Empty)
 }
