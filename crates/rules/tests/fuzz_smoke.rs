@@ -4,40 +4,57 @@
 
 mod bodies;
 
-/// Tries for each body; all of them together take a few seconds in a debug build.
-const TRIES: usize = 100_000;
-
 const RULES: &[&[u8]] = &[
     include_bytes!("../testdata/fuzz/corners.tcl"),
     include_bytes!("../testdata/fuzz/values.tcl"),
 ];
 
 #[test]
-fn rules_hold_under_mutation() {
-    let lines = RULES
-        .iter()
-        .flat_map(|rule| rule.split_inclusive(|&byte| byte == b'\n'));
-    let corpus: Vec<Vec<u8>> = RULES
-        .iter()
-        .copied()
-        .chain(lines)
-        .map(<[u8]>::to_vec)
-        .collect();
-    run(&corpus, bodies::rule_parse);
+fn the_parser_holds_under_mutation() {
+    run(&corpus(), 100_000, bodies::rule_parse);
+}
+
+#[test]
+fn the_machine_holds_under_mutation() {
+    let mut corpus = corpus();
+    let cases = include_str!("../testdata/tcl/control.txt");
+    let scripts = cases.lines().filter(|line| !line.starts_with(['#', '=']));
+    corpus.extend(scripts.map(|line| line.as_bytes().to_vec()));
+    run(&corpus, 5_000, bodies::rule_run);
 }
 
 #[test]
 fn the_rules_are_sound() {
-    for rule in RULES {
-        let read = rules::parse::rule(rule).unwrap();
-        assert!(!read.handlers.is_empty());
+    for text in RULES {
+        let source = rules::RuleSource {
+            name: "fuzz".into(),
+            text: (*text).into(),
+        };
+        let found = rules::check(&source);
+        let errors = found
+            .iter()
+            .filter(|found| found.severity == rules::Severity::Error);
+        assert_eq!(errors.collect::<Vec<_>>(), Vec::<&rules::Diagnostic>::new());
     }
 }
 
-fn run(corpus: &[Vec<u8>], body: impl Fn(&[u8])) {
+/// The rules and each of their lines.
+fn corpus() -> Vec<Vec<u8>> {
+    let lines = RULES
+        .iter()
+        .flat_map(|rule| rule.split_inclusive(|&byte| byte == b'\n'));
+    RULES
+        .iter()
+        .copied()
+        .chain(lines)
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+fn run(corpus: &[Vec<u8>], tries: usize, body: impl Fn(&[u8])) {
     corpus.iter().for_each(|bytes| body(bytes));
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for _ in 0..TRIES {
+    for _ in 0..tries {
         let mut bytes = corpus[random.below(corpus.len())].clone();
         for _ in 0..=random.below(3) {
             mutate(&mut bytes, corpus, &mut random);

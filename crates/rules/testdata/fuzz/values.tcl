@@ -8,7 +8,7 @@ when CLIENT_DATA {
     set sorted [lsort -integer -decreasing -unique {3 1 2 3}]
     set text [subst -nocommands {$i[x]\n}]
     binary scan [binary format cSa4 1 2 abc] H* hex
-    proc_name [uplevel 0 {upvar 0 i alias; set alias}] [expr "$i + 1"] [string map {a b} $text]
+    list [uplevel 0 {upvar 0 i alias; set alias}] [expr "$i + 1"] [string map {a b} $text]
     scan "10 0x1f" "%d %x" p q
     return [expr {$i ? [info exists p] : "no"}]
 }

@@ -1,8 +1,16 @@
 //! What must hold of any bytes at all. The fuzz targets under `fuzz/` and the bounded run in `fuzz_smoke.rs` share it.
 
+#[path = "../nowhere/mod.rs"]
+mod nowhere;
+
+use nowhere::Nowhere;
 use rules::ast::{Part, Script, Var};
+use rules::event::Event;
 use rules::parse::{self, SyntaxError};
+use rules::value::Value;
+use rules::{Connection, Engine, Limits, RuleSource, Step};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Any text is a rule or errors within it. So is every text in braces within one, as a script and as an expression, and
 /// nothing that is found in it lies outside of it.
@@ -31,6 +39,43 @@ pub(crate) fn rule_parse(data: &[u8]) {
     }
     if let Ok(read) = parse::subst(data, true, true, true) {
         parts(&read, data, &whole, 0);
+    }
+}
+
+/// Any text that is a rule runs, and any text runs as a script, within bounds and without a panic, over and over.
+pub(crate) fn rule_run(data: &[u8]) {
+    let limits = Limits {
+        steps: 20_000,
+        bytes: 1 << 20,
+        depth: 50,
+    };
+    let mut engine = Engine::new(limits, 1);
+    let load = |engine: &mut Engine, text: &[u8]| {
+        let name = "fuzz".into();
+        let text = text.into();
+        engine.load(&[Arc::new(RuleSource { name, text })])
+    };
+    if let Ok(program) = load(&mut engine, data) {
+        engine.init(&program, &mut Nowhere);
+        let mut connection = Connection::new(&program, nowhere::flow());
+        for event in [Event::ClientAccepted, Event::HttpRequest, Event::ClientData] {
+            let mut step = engine.start(&mut connection, event, &mut Nowhere);
+            for _ in 0..10 {
+                let Step::Wait(_) = step else { break };
+                step = engine.resume(&mut connection, Ok(Value::Empty), &mut Nowhere);
+            }
+            if let Step::Failed(failure) = &step {
+                assert!(!failure.message.is_empty() || failure.exhausted.is_none());
+            }
+            engine.abandon(&mut connection);
+        }
+    }
+    let procs =
+        b"proc double {x {times 2}} { return [expr {$x * $times}] }\nwhen CLIENT_ACCEPTED {}";
+    let program = load(&mut engine, procs).expect("it is a rule");
+    let mut connection = Connection::new(&program, nowhere::flow());
+    for _ in 0..2 {
+        let _ = engine.eval(&mut connection, &Value::new(data), &mut Nowhere);
     }
 }
 
