@@ -43,7 +43,7 @@ fn exists(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
 
 fn size(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let array = ctx.scopes.array_named(ctx.statics, &args[0].bytes());
-    Ok(Value::from(array.map_or(0, |array| array.len())))
+    Ok(Value::from(array.map_or(0, hashbrown::HashMap::len)))
 }
 
 fn get(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {

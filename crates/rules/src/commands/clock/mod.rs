@@ -3,6 +3,7 @@
 mod civil;
 mod format;
 mod parse;
+mod words;
 
 use super::ensemble::{Sub, choose, dispatch, error_about};
 use crate::command::{ANY, Command, Ctx};

@@ -1,7 +1,8 @@
 //! A time from a text as people write it: dates, times of day, days of the week, and spans from now.
 
 use self::Token::{Number, Sign, Word};
-use super::civil::{DAY, DAYS, Date, MONTHS, days_in, weekday};
+use super::civil::{DAY, Date, days_in, weekday};
+use super::words::{day_name, meridian, month, unit, zone};
 
 /// Reads a text; what it leaves open is that of `base`. `None` where it can't be understood.
 pub(super) fn parse(text: &[u8], base: i64) -> Option<i64> {
@@ -442,72 +443,6 @@ fn add_months(time: i64, months: i64) -> Option<i64> {
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
     let day = date.day.min(days_in(year, month));
     Some(Date { year, month, day }.days() * DAY + time.rem_euclid(DAY))
-}
-
-fn meridian(word: &str) -> Option<bool> {
-    match word {
-        "am" => Some(false),
-        "pm" => Some(true),
-        _ => None,
-    }
-}
-
-fn month(word: &str) -> Option<i64> {
-    named(&MONTHS, word)
-        .or((word == "sept").then_some(8))
-        .map(|at| at + 1)
-}
-
-fn day_name(word: &str) -> Option<i64> {
-    match word {
-        "tues" => Some(2),
-        "wednes" => Some(3),
-        "thur" | "thurs" => Some(4),
-        _ => named(&DAYS, word),
-    }
-}
-
-/// Which name a word is, in full or by its first three letters.
-fn named(names: &[&str], word: &str) -> Option<i64> {
-    let is = |name: &&str| name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word);
-    names.iter().position(is).map(|at| at as i64)
-}
-
-/// A unit's seconds, or months.
-fn unit(word: &str) -> Option<(i64, i64)> {
-    Some(match word.strip_suffix('s').unwrap_or(word) {
-        "second" | "sec" => (1, 0),
-        "minute" | "min" => (60, 0),
-        "hour" => (3600, 0),
-        "day" | "tomorrow" => (DAY, 0),
-        "yesterday" => (-DAY, 0),
-        "week" => (7 * DAY, 0),
-        "fortnight" => (14 * DAY, 0),
-        "month" => (0, 1),
-        "year" => (0, 12),
-        "now" | "today" | "thi" => (0, 0),
-        _ => return None,
-    })
-}
-
-/// A zone's minutes west of Greenwich.
-fn zone(word: &str) -> Option<i64> {
-    let hours = match word {
-        "gmt" | "ut" | "utc" | "uct" | "wet" | "z" => 0,
-        "bst" | "cet" | "met" | "mewt" | "west" => -1,
-        "cest" | "mest" | "eet" => -2,
-        "eest" | "msk" => -3,
-        "jst" => -9,
-        "adt" => 3,
-        "ast" | "edt" => 4,
-        "est" | "cdt" => 5,
-        "cst" | "mdt" => 6,
-        "mst" | "pdt" => 7,
-        "pst" => 8,
-        "hst" => 10,
-        _ => return None,
-    };
-    Some(hours * 60)
 }
 
 #[cfg(test)]

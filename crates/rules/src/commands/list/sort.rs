@@ -29,7 +29,7 @@ pub(super) fn lsort(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
         return Ok(Value::list_of(items.to_vec()));
     }
     let count = items.len() as u64;
-    ctx.spend(count * u64::from(count.ilog2()) >> 2)?;
+    ctx.spend((count * u64::from(count.ilog2())) >> 2)?;
     ctx.charge(items.len() * 3 * size_of::<Value>())?;
     let sorted = match how.index {
         None => order(ctx, &how, &items)?,
@@ -128,7 +128,7 @@ fn order(ctx: &mut Ctx<'_>, how: &How<'_>, keys: &[Value]) -> Result<Vec<u32>, F
         Kind::Ascii => {
             let texts: Vec<_> = keys.iter().map(Value::bytes).collect();
             let texts = texts.iter().map(|text| &**text);
-            Ok(sort_by(texts.collect(), how, |a, b| a.cmp(b)))
+            Ok(sort_by(texts.collect(), how, Ord::cmp))
         }
         Kind::Integer => {
             let ints = keys.iter().map(Value::int).collect::<Result<_, _>>()?;

@@ -6,11 +6,11 @@ use crate::fault::Fault;
 use crate::value::{Chars, Value};
 
 pub(super) fn lower(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    change(ctx, args, |part| part.make_ascii_lowercase())
+    change(ctx, args, <[u8]>::make_ascii_lowercase)
 }
 
 pub(super) fn upper(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    change(ctx, args, |part| part.make_ascii_uppercase())
+    change(ctx, args, <[u8]>::make_ascii_uppercase)
 }
 
 pub(super) fn title(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
