@@ -57,7 +57,7 @@ fn push_escaped(text: &mut Vec<u8>, value: &[u8]) {
     for (n, byte) in value.iter().enumerate() {
         match byte {
             b',' | b'+' | b'"' | b'\\' | b'<' | b'>' | b';' => {
-                text.extend_from_slice(&[b'\\', *byte])
+                text.extend_from_slice(&[b'\\', *byte]);
             }
             b'#' if n == 0 => text.extend_from_slice(b"\\#"),
             b' ' if n == 0 || n == last => text.extend_from_slice(b"\\ "),

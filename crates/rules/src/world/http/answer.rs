@@ -54,14 +54,11 @@ fn unanswered<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a mut Http, Fault> {
 }
 
 fn respond(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let status = match u16::try_from(args[0].int()?) {
-        Ok(status @ 100..=999) => status,
-        _ => {
-            return Err(Fault::error(format!(
-                "Illegal argument. Invalid status code \"{}\"",
-                args[0].lossy()
-            )));
-        }
+    let Ok(status @ 100..=999) = u16::try_from(args[0].int()?) else {
+        return Err(Fault::error(format!(
+            "Illegal argument. Invalid status code \"{}\"",
+            args[0].lossy()
+        )));
     };
     unanswered(ctx)?;
     let mut answer = Respond {
