@@ -11,7 +11,12 @@ use std::rc::Rc;
 pub struct List {
     items: Vec<Value>,
     text: OnceCell<Box<[u8]>>,
+    /// How deep lists stand in it that are kept as lists.
+    depth: u16,
 }
+
+/// A list any deeper is kept as its text, so that a rule cannot drive into a stack overflow what goes through all levels.
+const DEEPEST: u16 = 100;
 
 /// A value's items: lent by it, or held together.
 pub enum Listed<'a> {
@@ -42,10 +47,12 @@ pub enum ListError {
 
 impl List {
     /// A list of `items`.
-    pub fn new(items: Vec<Value>) -> Self {
+    pub fn new(mut items: Vec<Value>) -> Self {
+        let depth = items.iter_mut().map(admit).max().unwrap_or(0);
         List {
             items,
             text: OnceCell::new(),
+            depth,
         }
     }
 
@@ -55,8 +62,8 @@ impl List {
     }
 
     /// Its items, taken out.
-    pub fn into_items(self) -> Vec<Value> {
-        self.items
+    pub fn into_items(mut self) -> Vec<Value> {
+        std::mem::take(&mut self.items)
     }
 
     /// Its text.
@@ -70,7 +77,8 @@ impl List {
         })
     }
 
-    pub(super) fn push(&mut self, item: Value) {
+    pub(super) fn push(&mut self, mut item: Value) {
+        self.depth = self.depth.max(admit(&mut item));
         self.items.push(item);
         self.text = OnceCell::new();
     }
@@ -97,6 +105,33 @@ impl List {
             };
             items.push(item);
             at = next;
+        }
+    }
+}
+
+/// How deep a list is on account of an item, which becomes a text where that is too deep.
+fn admit(item: &mut Value) -> u16 {
+    match item {
+        Value::List(list) if list.depth < DEEPEST => list.depth + 1,
+        Value::List(list) => {
+            *item = Value::new(list.text());
+            0
+        }
+        _ => 0,
+    }
+}
+
+/// Level by level: texts that were read as lists of texts that were read as lists go as deep as a rule likes.
+impl Drop for List {
+    fn drop(&mut self) {
+        if !self.items.iter().any(Value::holds_list) {
+            return;
+        }
+        let mut items = std::mem::take(&mut self.items);
+        while let Some(item) = items.pop() {
+            if let Some(list) = item.into_only_list() {
+                items.append(&mut list.into_items());
+            }
         }
     }
 }
@@ -295,6 +330,24 @@ mod tests {
         ] {
             assert_eq!(List::parse(text.as_bytes()).err(), Some(error));
         }
+    }
+
+    #[test]
+    fn lists_in_lists_are_no_deeper_than_the_stack() {
+        let mut list = Value::from("x y");
+        for _ in 0..1000 {
+            list = Value::list_of(vec![list]);
+        }
+        assert_eq!(list.len(), "{{{x y}}}".len() - 6 + 2 * 1000);
+        drop(list);
+        let deep = Value::from("{".repeat(10_000) + &"}".repeat(10_000));
+        let mut level = deep.clone();
+        for _ in 0..10_000 {
+            let next = level.list().unwrap().first().cloned();
+            level = next.unwrap_or_default();
+        }
+        assert!(level.is_empty());
+        drop(deep);
     }
 
     #[test]

@@ -317,6 +317,27 @@ impl Value {
         }
     }
 
+    /// Whether a list goes with it.
+    fn holds_list(&self) -> bool {
+        match self {
+            Value::List(_) => true,
+            Value::Text(text) => matches!(text.read_as.get().map(|r| &**r), Some(Reading::List(_))),
+            _ => false,
+        }
+    }
+
+    /// The list that goes with it, if nobody else holds it.
+    fn into_only_list(self) -> Option<List> {
+        match self {
+            Value::List(list) => Rc::into_inner(list),
+            Value::Text(text) => match *Rc::into_inner(text)?.read_as.into_inner()? {
+                Reading::List(list) => Rc::into_inner(list),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Whether two values are one and the same text or list in memory.
     pub fn is_same_object(&self, other: &Value) -> bool {
         match (self, other) {
