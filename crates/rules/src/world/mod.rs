@@ -29,6 +29,8 @@ mod sideband;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod whole_rules;
 
 use crate::command::Command;
 
