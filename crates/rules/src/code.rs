@@ -62,16 +62,19 @@ pub(crate) enum Op {
     StoreNamed,
     /// `[value, name] → []`
     StoreNamedBelow,
-    /// `[] → [new value]`
+    /// `[] → [new value]`, or `[] → []`
     Increment(Var, i16),
-    /// `[amount] → [new value]`
+    IncrementPop(Var, i16),
+    /// `[amount] → [new value]`, or `[amount] → []`
     IncrementBy(Var),
+    IncrementByPop(Var),
     /// `[n texts of the index, amount] → [new value]`
     IncrementElement(Var, u16),
     /// `[name, amount] → [new value]`
     IncrementNamed,
-    /// `[value] → [whole value]`
+    /// `[value] → [whole value]`, or `[value] → []`
     Append(Var),
+    AppendPop(Var),
     /// `[n texts of the index, value] → [whole value]`
     AppendElement(Var, u16),
     /// `[name, value] → [whole value]`
@@ -80,6 +83,7 @@ pub(crate) enum Op {
     List(u16),
     /// `[item] → [list]`; the item is a list of several if the flag says so
     Push(Var, bool),
+    PushPop(Var, bool),
     /// `[n texts of the index, item] → [list]`
     PushElement(Var, u16, bool),
     /// `[name, item] → [list]`
@@ -127,6 +131,8 @@ pub(crate) enum Op {
 
     /// `[arguments] → [result]`: the command's number, how many arguments
     Call(u16, u16),
+    /// The same with a word of the command's that says what to do, by its number.
+    CallSub(u16, u8, u16),
     /// `[arguments] → [result]`: the procedure's number
     CallProc(u16, u16),
     /// `[name and arguments] → [result]`

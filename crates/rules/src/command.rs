@@ -28,6 +28,23 @@ pub struct Command {
     pub run: Run,
     /// How it differs from F5's, for the compatibility table; empty where it does not.
     pub differs: &'static str,
+    /// What its first word can say, where that is all that it goes by.
+    pub(crate) subs: &'static [Sub],
+}
+
+/// What a command like `string` does for one of its words: `length`.
+#[derive(Debug)]
+pub(crate) struct Sub {
+    /// The word.
+    pub(crate) name: &'static str,
+    /// What it takes, as Tcl writes usages.
+    pub(crate) usage: &'static str,
+    /// The fewest words behind it.
+    pub(crate) least: u8,
+    /// The most.
+    pub(crate) most: u8,
+    /// What runs it, given the words behind it.
+    pub(crate) run: Run,
 }
 
 /// For [`Command::most`]: any number of words.
@@ -83,7 +100,14 @@ impl Command {
             events: Events::ALL,
             run,
             differs: "",
+            subs: &[],
         }
+    }
+
+    /// The same, going by its first word.
+    pub(crate) const fn with(mut self, subs: &'static [Sub]) -> Self {
+        self.subs = subs;
+        self
     }
 
     /// The same for these events only.

@@ -331,7 +331,11 @@ impl Engine {
     /// # Errors
     ///
     /// What kept a condition from being found out.
-    pub fn decide(&mut self, connection: &mut Connection, host: &mut dyn Host) -> Result<Option<usize>, Failure> {
+    pub fn decide(
+        &mut self,
+        connection: &mut Connection,
+        host: &mut dyn Host,
+    ) -> Result<Option<usize>, Failure> {
         self.begin(connection, Event::HttpRequest, Work::Event(0), host);
         match self.one(connection, host) {
             Step::Failed(failure) => return Err(failure),
@@ -341,7 +345,10 @@ impl Engine {
                 return Ok(None);
             }
         }
-        let value = connection.run.as_mut().map(|run| std::mem::take(&mut run.value));
+        let value = connection
+            .run
+            .as_mut()
+            .map(|run| std::mem::take(&mut run.value));
         self.end(connection);
         match value {
             Some(Value::Int(number)) => Ok(usize::try_from(number).ok()),

@@ -84,7 +84,10 @@ pub(crate) fn prelude(cases: &[Case]) -> Vec<(&'static [u8], Script)> {
 /// A case's conditions as one expression.
 pub(crate) fn expression(case: &Case) -> Expr {
     let conditions = case.conditions.iter().map(|condition| {
-        let tests = condition.any.iter().map(|test| tested(&condition.subject, test));
+        let tests = condition
+            .any
+            .iter()
+            .map(|test| tested(&condition.subject, test));
         tests
             .reduce(|a, b| Expr::Or(Box::new((a, b))))
             .unwrap_or_else(|| truth(false))
@@ -96,7 +99,9 @@ pub(crate) fn expression(case: &Case) -> Expr {
 
 fn tested(subject: &Subject, test: &Test) -> Expr {
     match (subject, test) {
-        (Subject::Header(name), Test::Present) => called(&[b"HTTP::header", b"exists", name.as_bytes()]),
+        (Subject::Header(name), Test::Present) => {
+            called(&[b"HTTP::header", b"exists", name.as_bytes()])
+        }
         (Subject::Header(name), Test::Is(text)) => {
             // One of several fields of the name is enough.
             let values = part(&[b"HTTP::header", b"values", name.as_bytes()]);
@@ -114,7 +119,9 @@ fn tested(subject: &Subject, test: &Test) -> Expr {
                 Box::new((found, Expr::Literal(Value::Int(0)))),
             )
         }
-        (Subject::Cookie(name), Test::Present) => called(&[b"HTTP::cookie", b"exists", name.as_bytes()]),
+        (Subject::Cookie(name), Test::Present) => {
+            called(&[b"HTTP::cookie", b"exists", name.as_bytes()])
+        }
         (_, Test::Present) => truth(true),
         (_, Test::Is(text)) => compare(subject, Binary::TextEqual, text),
         (_, Test::StartsWith(text)) => compare(subject, Binary::StartsWith, text),

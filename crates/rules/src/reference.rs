@@ -18,7 +18,6 @@ const NOT_RAISED: &[Event] = &[
 /// Commands of Tcl that are switched off, in the order of their reasons.
 const DISABLED: &[&str] = &[
     "cd",
-    "close",
     "eof",
     "exec",
     "fblocked",
@@ -137,6 +136,7 @@ fn events(out: &mut String) {
 fn commands(out: &mut String, mut list: Vec<&Command>) {
     list.sort_by_key(|command| command.name);
     put(out, "| command | state | at |\n| --- | --- | --- |\n");
+    let mut sets: Vec<String> = Vec::new();
     for command in list {
         let state = match command.differs {
             "" => "done".to_owned(),
@@ -146,8 +146,11 @@ fn commands(out: &mut String, mut list: Vec<&Command>) {
             out,
             "| {} | {state} | {} |",
             usage(command),
-            places(command.events)
+            places(command.events, &mut sets)
         );
+    }
+    for (number, set) in (1..).zip(&sets) {
+        let _ = writeln!(out, "\nSet {number}: {set}.");
     }
 }
 
@@ -160,8 +163,8 @@ fn usage(command: &Command) -> String {
     format!("`{}{}`", command.name, cell(&words))
 }
 
-/// Where a command may stand, in whichever way is shorter.
-fn places(events: Events) -> String {
+/// Where a command may stand, in whichever way is shorter; what is long is said once for all in `sets`.
+fn places(events: Events, sets: &mut Vec<String>) -> String {
     let names = |wanted: bool| -> Vec<&str> {
         let all = Event::ALL
             .iter()
@@ -173,7 +176,15 @@ fn places(events: Events) -> String {
         (_, 0) => "any".to_owned(),
         (1..=4, _) => listed(&here),
         (_, 1..=4) => format!("any but {}", listed(&not)),
-        _ => families(&here),
+        _ => {
+            let set = families(&here);
+            let known = sets.iter().position(|other| *other == set);
+            let at = known.unwrap_or_else(|| {
+                sets.push(set);
+                sets.len() - 1
+            });
+            format!("set {}", at + 1)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::value::Value;
 pub(super) const COMMANDS: &[Command] =
     &[Command::new("array", "option arrayName ?arg ...?", 1, ANY, array).differs(
         "a search goes on when elements are added or taken away: it meets those that were there when it began and still are",
-    )];
+    ).with(SUBS)];
 
 /// What `array` does.
 pub(crate) const SUBS: &[Sub] = &[

@@ -1,23 +1,9 @@
 //! What commands have in common that are told by a word what to do: finding what the word means, and Tcl's complaints.
 
+pub(crate) use crate::command::Sub;
 use crate::command::{ANY, Ctx, Run};
 use crate::fault::{Fault, Message};
 use crate::value::{Value, parse_integer};
-
-/// What a command like `string` does for one of its words: `length`.
-#[derive(Debug)]
-pub(crate) struct Sub {
-    /// The word.
-    pub(crate) name: &'static str,
-    /// What it takes, as Tcl writes usages.
-    pub(crate) usage: &'static str,
-    /// The fewest words behind it.
-    pub(crate) least: u8,
-    /// The most.
-    pub(crate) most: u8,
-    /// What runs it, given the words behind it.
-    pub(crate) run: Run,
-}
 
 impl Sub {
     pub(super) const fn new(

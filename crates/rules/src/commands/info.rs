@@ -9,7 +9,7 @@ use crate::value::Value;
 use std::rc::Rc;
 
 pub(super) const COMMANDS: &[Command] =
-    &[Command::new("info", "option ?arg arg ...?", 1, ANY, info)];
+    &[Command::new("info", "option ?arg arg ...?", 1, ANY, info).with(SUBS)];
 
 const SUBS: &[Sub] = &[
     Sub::new("args", "procname", 1, 1, args_of),

@@ -17,6 +17,8 @@ mod string;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub(crate) use ensemble::sub;
+
 use crate::command::Command;
 use crate::regex::glob;
 

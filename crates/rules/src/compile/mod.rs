@@ -421,6 +421,14 @@ impl<'c, 'e> Compiler<'c, 'e> {
                     format!("{} can't be used in {event}", native.name),
                 );
             }
+            if let Some((sub, rest)) = self.sub(native, command) {
+                for word in rest {
+                    self.word(word);
+                }
+                self.emit(Op::CallSub(number, sub, rest.len() as u16));
+                self.depth = self.depth + 1 - rest.len() as u32;
+                return;
+            }
             for word in args {
                 self.word(word);
             }
@@ -445,6 +453,36 @@ impl<'c, 'e> Compiler<'c, 'e> {
         }
         self.emit(Op::Invoke(command.words.len() as u16));
         self.depth -= args.len() as u32;
+    }
+
+    /// What a command's first word says, where it goes by that alone and it is known now: its number, and
+    /// the words behind it.
+    fn sub<'w>(
+        &mut self,
+        native: &crate::command::Command,
+        command: &'w Command,
+    ) -> Option<(u8, &'w [Word])> {
+        let (first, rest) = command.words[1..].split_first()?;
+        let word = first.literal()?;
+        if native.subs.is_empty() {
+            return None;
+        }
+        match crate::commands::sub(native.subs, word) {
+            Ok(sub) if sub.takes(rest.len()) => {
+                let number = native
+                    .subs
+                    .iter()
+                    .position(|known| std::ptr::eq(known, sub))?;
+                return Some((number as u8, rest));
+            }
+            Ok(sub) if self.env.strict => {
+                let message = fault_text(&sub.wrong_args(native.name));
+                self.problem(command.at, message);
+            }
+            Err(fault) if self.env.strict => self.problem(first.at, fault_text(&fault)),
+            _ => {}
+        }
+        None
     }
 
     fn unknown(&mut self, name: &[u8], command: &Command) {

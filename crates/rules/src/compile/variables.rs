@@ -301,11 +301,22 @@ impl Compiler<'_, '_> {
         self.keep(want);
     }
 
-    /// Drops the value on top unless it is wanted.
+    /// Drops the value on top unless it is wanted. It is the last instruction's, behind which nothing
+    /// jumps.
     pub(super) fn keep(&mut self, want: bool) {
-        if !want {
-            self.pop();
+        if want {
+            return;
         }
+        let without = match self.ops.last() {
+            Some(Op::Increment(var, by)) => Op::IncrementPop(*var, *by),
+            Some(Op::IncrementBy(var)) => Op::IncrementByPop(*var),
+            Some(Op::Append(var)) => Op::AppendPop(*var),
+            Some(Op::Push(var, many)) => Op::PushPop(*var, *many),
+            _ => return self.pop(),
+        };
+        self.ops.pop();
+        self.ops.push(without);
+        self.depth -= 1;
     }
 
     /// The empty value, if one is wanted.

@@ -32,7 +32,6 @@ pub(crate) fn unary(operator: Unary, value: &Value) -> Result<Value, Fault> {
 }
 
 /// The result of an operator with two operands.
-#[inline]
 pub(crate) fn binary(
     operator: Binary,
     a: &Value,
@@ -47,8 +46,22 @@ pub(crate) fn binary(
     slowly(operator, a, b, steps)
 }
 
-/// Whether a comparison holds.
+/// Whether a comparison of integers holds, if it is one.
 #[inline]
+pub(crate) fn compare(operator: Binary, a: i64, b: i64) -> Option<bool> {
+    use Binary as B;
+    match operator {
+        B::Less => Some(a < b),
+        B::Greater => Some(a > b),
+        B::LessEqual => Some(a <= b),
+        B::GreaterEqual => Some(a >= b),
+        B::Equal | B::TextEqual => Some(a == b),
+        B::NotEqual | B::TextNotEqual => Some(a != b),
+        _ => None,
+    }
+}
+
+/// Whether a comparison holds.
 pub(crate) fn holds(
     operator: Binary,
     a: &Value,
@@ -56,16 +69,10 @@ pub(crate) fn holds(
     steps: &mut u64,
 ) -> Result<bool, Fault> {
     use Binary as B;
-    if let (Value::Int(a), Value::Int(b)) = (a, b) {
-        match operator {
-            B::Less => return Ok(a < b),
-            B::Greater => return Ok(a > b),
-            B::LessEqual => return Ok(a <= b),
-            B::GreaterEqual => return Ok(a >= b),
-            B::Equal | B::TextEqual => return Ok(a == b),
-            B::NotEqual | B::TextNotEqual => return Ok(a != b),
-            _ => {}
-        }
+    if let (Value::Int(a), Value::Int(b)) = (a, b)
+        && let Some(holds) = compare(operator, *a, *b)
+    {
+        return Ok(holds);
     }
     match operator {
         B::TextEqual => return Ok(a.same_text(b)),
@@ -96,7 +103,8 @@ pub(crate) fn holds(
     })
 }
 
-fn integers(operator: Binary, a: i64, b: i64) -> Option<Value> {
+#[inline]
+pub(crate) fn integers(operator: Binary, a: i64, b: i64) -> Option<Value> {
     use Binary as B;
     let truth = |truth: bool| Some(Value::Int(i64::from(truth)));
     match operator {

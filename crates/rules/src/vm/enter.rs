@@ -16,6 +16,13 @@ struct Compiled {
     code: Rc<Code>,
 }
 
+/// A text with substitutions that was compiled, kept with it.
+struct Substituted {
+    without: u8,
+    layout: Rc<Layout>,
+    code: Rc<Code>,
+}
+
 /// How much of a command an error's stack shows.
 const SHOWN: usize = 150;
 
@@ -99,15 +106,29 @@ impl Machine<'_, '_> {
     ) -> Result<(), Fault> {
         self.ctx.meter.spend(1)?;
         self.check_depth()?;
+        let layout = Rc::clone(self.ctx.scopes.list[scope as usize].layout());
+        if let Some(kept) = text.remembered::<Substituted>()
+            && kept.without == without
+            && Rc::ptr_eq(&kept.layout, &layout)
+        {
+            let code = Rc::clone(&kept.code);
+            self.enter(code, scope);
+            return Ok(());
+        }
+        let value = text;
         let text = text.bytes();
         let parts =
             crate::parse::subst(&text, without & 1 == 0, without & 2 == 0, without & 4 == 0)
                 .map_err(|error| Fault::error(error.message))?;
-        let layout = Rc::clone(self.ctx.scopes.list[scope as usize].layout());
         let source = source_of(self.ctx, &text, "subst");
         let mut env = env(self.ctx);
-        let compiler = Compiler::new(&mut env, Slots::Fixed(layout), source);
+        let compiler = Compiler::new(&mut env, Slots::Fixed(Rc::clone(&layout)), source);
         let code = settled(compiler.parts_code(&parts))?;
+        value.remember(Rc::new(Substituted {
+            without,
+            layout,
+            code: Rc::clone(&code),
+        }));
         self.enter(code, scope);
         Ok(())
     }

@@ -2,9 +2,9 @@
 
 use super::arith;
 use super::frame::{Fiber, Frame, FrameKind};
-use super::scope::Place;
+use super::scope::{Place, Slot};
 use crate::code::{Code, Matching, Op, Target, Turn, Var};
-use crate::command::{ANY, Command, Ctx};
+use crate::command::{ANY, Ctx, Run};
 use crate::event::Side;
 use crate::fault::{Error, Fault, Kind, Message, Return};
 use crate::host::Wait;
@@ -43,6 +43,7 @@ impl Machine<'_, '_> {
         {
             return Ok(Ran::Value(value));
         }
+        let commands = crate::engine::commands();
         'frame: loop {
             let Some(frame) = self.fiber.frames.last() else {
                 return Ok(Ran::Value(Value::Empty));
@@ -83,7 +84,11 @@ impl Machine<'_, '_> {
                         }
                         Op::Load(var) => {
                             let scopes = &*self.ctx.scopes;
-                            stack.push(ok!(scopes.load(self.ctx.statics, place(var, scope))));
+                            let place = place(var, scope);
+                            match scopes.slot(self.ctx.statics, place) {
+                                Slot::Scalar(value) => stack.push(value.clone()),
+                                _ => stack.push(ok!(scopes.load(self.ctx.statics, place))),
+                            }
                         }
                         Op::LoadElement(var, n) => {
                             let at = stack.len() - usize::from(n);
@@ -108,10 +113,11 @@ impl Machine<'_, '_> {
                         }
                         Op::StorePop(var) => {
                             let value = stack.pop().unwrap_or_default();
-                            ok!(self
-                                .ctx
-                                .scopes
-                                .store(self.ctx.statics, place(var, scope), value));
+                            let place = place(var, scope);
+                            match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
+                                Slot::Scalar(old) => *old = value,
+                                _ => ok!(self.ctx.scopes.store(self.ctx.statics, place, value)),
+                            }
                         }
                         Op::StoreElement(var, n) => {
                             let value = stack.pop().unwrap_or_default();
@@ -130,22 +136,51 @@ impl Machine<'_, '_> {
                             ));
                             stack.push(value);
                         }
-                        Op::Increment(var, by) => {
+                        Op::IncrementPop(var, by) => {
                             let place = place(var, scope);
-                            let scopes = &mut *self.ctx.scopes;
-                            let sum = match scopes.value_mut(self.ctx.statics, place, None) {
-                                Some(Value::Int(int)) => {
+                            match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
+                                Slot::Scalar(Value::Int(int)) => {
                                     *int = int.wrapping_add(i64::from(by));
-                                    Value::Int(*int)
                                 }
-                                Some(value) => {
-                                    let sum = ok!(value.int()).wrapping_add(i64::from(by));
-                                    *value = Value::Int(sum);
-                                    Value::Int(sum)
+                                _ => {
+                                    let by = Value::Int(i64::from(by));
+                                    ok!(self.increment(place, None, &by));
                                 }
-                                None => break 'op missing(scopes.load(self.ctx.statics, place)),
-                            };
-                            stack.push(sum);
+                            }
+                        }
+                        Op::IncrementByPop(var) => {
+                            let by = stack.pop().unwrap_or_default();
+                            let place = place(var, scope);
+                            match (self.ctx.scopes.slot_mut(self.ctx.statics, place), &by) {
+                                (Slot::Scalar(Value::Int(int)), Value::Int(by)) => {
+                                    *int = int.wrapping_add(*by);
+                                }
+                                _ => {
+                                    ok!(self.increment(place, None, &by));
+                                }
+                            }
+                        }
+                        Op::AppendPop(var) => {
+                            let more = stack.pop().unwrap_or_default();
+                            let place = place(var, scope);
+                            ok!(self.ctx.meter.charge(more.len()));
+                            match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
+                                Slot::Scalar(value) => value.append(&more.bytes()),
+                                _ => {
+                                    ok!(self.append(place, None, more));
+                                }
+                            }
+                        }
+                        Op::PushPop(var, false) => {
+                            let item = stack.pop().unwrap_or_default();
+                            let place = place(var, scope);
+                            ok!(self.ctx.meter.charge(16));
+                            match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
+                                Slot::Scalar(value) => ok!(value.push(item)),
+                                _ => {
+                                    ok!(self.push(place, None, item, false));
+                                }
+                            }
                         }
                         Op::Jump(to) => pc = to as usize,
                         Op::Loop(to) => {
@@ -167,16 +202,31 @@ impl Machine<'_, '_> {
                         Op::JumpUnless(operator, to) => {
                             let b = stack.pop().unwrap_or_default();
                             let a = stack.pop().unwrap_or_default();
-                            let steps = &mut self.ctx.meter.steps;
-                            if !ok!(arith::holds(operator, &a, &b, steps)) {
+                            let holds = match (&a, &b) {
+                                (Value::Int(a), Value::Int(b)) => arith::compare(operator, *a, *b),
+                                _ => None,
+                            };
+                            let holds = match holds {
+                                Some(holds) => holds,
+                                None => {
+                                    ok!(arith::holds(operator, &a, &b, &mut self.ctx.meter.steps))
+                                }
+                            };
+                            if !holds {
                                 pc = to as usize;
                             }
                         }
                         Op::Binary(operator) => {
                             let b = stack.pop().unwrap_or_default();
-                            let a = stack.pop().unwrap_or_default();
-                            let steps = &mut self.ctx.meter.steps;
-                            stack.push(ok!(arith::binary(operator, &a, &b, steps)));
+                            let a = top(stack);
+                            if let (Value::Int(x), Value::Int(y)) = (&*a, &b)
+                                && let Some(value) = arith::integers(operator, *x, *y)
+                            {
+                                *a = value;
+                            } else {
+                                let steps = &mut self.ctx.meter.steps;
+                                *a = ok!(arith::binary(operator, a, &b, steps));
+                            }
                         }
                         Op::Unary(operator) => {
                             let a = stack.pop().unwrap_or_default();
@@ -191,7 +241,7 @@ impl Machine<'_, '_> {
                             }
                         }
                         Op::Call(number, n) => {
-                            let command = crate::engine::commands().list[usize::from(number)];
+                            let command = commands.list[usize::from(number)];
                             let at = stack.len() - usize::from(n);
                             if n < u16::from(command.least)
                                 || (n > u16::from(command.most) && command.most != ANY)
@@ -205,9 +255,26 @@ impl Machine<'_, '_> {
                             }
                             ok!(self.ctx.meter.spend(1));
                             let result = if self.ctx.program.profile_commands.get() {
-                                timed(self.ctx, command, &stack[at..])
+                                timed(self.ctx, command.name, command.run, &stack[at..])
                             } else {
                                 (command.run)(self.ctx, &stack[at..])
+                            };
+                            stack.truncate(at);
+                            stack.push(ok!(result));
+                        }
+                        Op::CallSub(number, sub, n) => {
+                            let command = commands.list[usize::from(number)];
+                            let at = stack.len() - usize::from(n);
+                            if !command.events.has(self.ctx.event) {
+                                stack.truncate(at);
+                                break 'op misplaced(command.name, self.ctx.event);
+                            }
+                            ok!(self.ctx.meter.spend(1));
+                            let run = command.subs[usize::from(sub)].run;
+                            let result = if self.ctx.program.profile_commands.get() {
+                                timed(self.ctx, command.name, run, &stack[at..])
+                            } else {
+                                run(self.ctx, &stack[at..])
                             };
                             stack.truncate(at);
                             stack.push(ok!(result));
@@ -380,6 +447,15 @@ impl Machine<'_, '_> {
                 let (name, value) = (pop(), pop());
                 self.ctx.set(&name, value)?;
             }
+            Op::Increment(var, by) => {
+                let by = Value::Int(i64::from(by));
+                let sum = self.increment(place(var, scope), None, &by)?;
+                self.fiber.stack.push(sum);
+            }
+            Op::PushPop(var, many) => {
+                let item = pop();
+                self.push(place(var, scope), None, item, many)?;
+            }
             Op::IncrementBy(var) => {
                 let amount = pop();
                 let sum = self.increment(place(var, scope), None, &amount)?;
@@ -399,17 +475,20 @@ impl Machine<'_, '_> {
             }
             Op::Append(var) => {
                 let more = pop();
-                self.append(place(var, scope), None, more)?;
+                let whole = self.append(place(var, scope), None, more)?;
+                self.fiber.stack.push(whole);
             }
             Op::AppendElement(var, n) => {
                 let more = pop();
                 let index = self.index(n);
-                self.append(place(var, scope), Some(&index), more)?;
+                let whole = self.append(place(var, scope), Some(&index), more)?;
+                self.fiber.stack.push(whole);
             }
             Op::AppendNamed => {
                 let (more, name) = (pop(), pop());
                 let (at, index) = self.named(&name);
-                self.append(at, index.as_deref(), more)?;
+                let whole = self.append(at, index.as_deref(), more)?;
+                self.fiber.stack.push(whole);
             }
             Op::List(n) => {
                 let at = stack.len() - usize::from(n);
@@ -418,17 +497,20 @@ impl Machine<'_, '_> {
             }
             Op::Push(var, many) => {
                 let item = pop();
-                self.push(place(var, scope), None, item, many)?;
+                let whole = self.push(place(var, scope), None, item, many)?;
+                self.fiber.stack.push(whole);
             }
             Op::PushElement(var, n, many) => {
                 let item = pop();
                 let index = self.index(n);
-                self.push(place(var, scope), Some(&index), item, many)?;
+                let whole = self.push(place(var, scope), Some(&index), item, many)?;
+                self.fiber.stack.push(whole);
             }
             Op::PushNamed(many) => {
                 let (item, name) = (pop(), pop());
                 let (at, index) = self.named(&name);
-                self.push(at, index.as_deref(), item, many)?;
+                let whole = self.push(at, index.as_deref(), item, many)?;
+                self.fiber.stack.push(whole);
             }
             Op::Exists(var) => {
                 let there = self
@@ -654,7 +736,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    fn append(&mut self, place: Place, index: Option<&[u8]>, more: Value) -> Result<(), Fault> {
+    fn append(&mut self, place: Place, index: Option<&[u8]>, more: Value) -> Result<Value, Fault> {
         self.ctx.meter.charge(more.len())?;
         let scopes = &mut *self.ctx.scopes;
         let whole = match scopes.value_mut(self.ctx.statics, place, index) {
@@ -672,8 +754,7 @@ impl Machine<'_, '_> {
                 more
             }
         };
-        self.fiber.stack.push(whole);
-        Ok(())
+        Ok(whole)
     }
 
     /// Puts an item behind a list, or all items of one.
@@ -683,7 +764,7 @@ impl Machine<'_, '_> {
         index: Option<&[u8]>,
         item: Value,
         many: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<Value, Fault> {
         let count = if many { item.list()?.len() } else { 1 };
         self.ctx.meter.charge(16 * count)?;
         let scopes = &mut *self.ctx.scopes;
@@ -713,8 +794,7 @@ impl Machine<'_, '_> {
                 list
             }
         };
-        self.fiber.stack.push(whole);
-        Ok(())
+        Ok(whole)
     }
 
     fn cant_unset(&mut self, place: Place, index: Option<&[u8]>) -> Fault {
@@ -785,13 +865,13 @@ fn take_script(stack: &mut Vec<Value>, n: usize) -> Value {
 
 /// Runs a command and counts its cycles.
 #[cold]
-fn timed(ctx: &mut Ctx<'_>, command: &'static Command, args: &[Value]) -> Result<Value, Fault> {
+fn timed(ctx: &mut Ctx<'_>, name: &'static str, run: Run, args: &[Value]) -> Result<Value, Fault> {
     let began = ctx.host.cycles();
-    let result = (command.run)(ctx, args);
+    let result = run(ctx, args);
     let cycles = ctx.host.cycles().wrapping_sub(began);
     ctx.program
         .profile
-        .command(ctx.rule, ctx.event, command.name, cycles);
+        .command(ctx.rule, ctx.event, name, cycles);
     result
 }
 

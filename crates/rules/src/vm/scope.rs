@@ -270,6 +270,7 @@ impl Scopes {
     }
 
     /// The slot at a place itself, whatever it is.
+    #[inline]
     pub(crate) fn slot<'a>(&'a self, statics: &'a Statics, place: Place) -> &'a Slot {
         match place {
             Place::Local { scope, slot } => &self.list[scope as usize].slots[slot as usize],
@@ -277,6 +278,7 @@ impl Scopes {
         }
     }
 
+    #[inline]
     pub(crate) fn slot_mut<'a>(
         &'a mut self,
         statics: &'a mut Statics,
@@ -492,10 +494,14 @@ impl Scopes {
         place: Place,
         index: Option<&[u8]>,
     ) -> Option<&'a mut Value> {
-        let (target, element) = match self.slot(statics, place) {
-            Slot::Link(_) => self.follow(statics, place),
-            _ => (place, None),
-        };
+        if !matches!(self.slot(statics, place), Slot::Link(_)) {
+            return match (self.slot_mut(statics, place), index) {
+                (Slot::Scalar(value), None) => Some(value),
+                (Slot::Array(array), Some(index)) => array.get_mut(index),
+                _ => None,
+            };
+        }
+        let (target, element) = self.follow(statics, place);
         match (self.slot_mut(statics, target), index, element) {
             (Slot::Scalar(value), None, None) => Some(value),
             (Slot::Array(array), Some(index), None) => array.get_mut(index),

@@ -25,7 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
     .differs("before a member is chosen it gives the pool alone; no ripeness and route_domain"),
     Command::new(
         "LB::reselect",
-        "?pool|node|virtual|snat|snatpool arg ...?",
+        "?pool|node|virtual|snat arg ...?",
         0,
         ANY,
         reselect,
@@ -41,7 +41,6 @@ pub(super) const COMMANDS: &[Command] = &[
     ]))
     .differs("without clone"),
     Command::new("LB::detach", "", 0, 0, detach).at(CHOOSING),
-    Command::new("LB::mode", "method", 1, 1, mode).at(CHOOSING),
     Command::new(
         "LB::status",
         "?pool name member address ?port? | node address? ?state?",
@@ -53,17 +52,6 @@ pub(super) const COMMANDS: &[Command] = &[
     .differs(
         "a node is up while a member of the chosen pool or of the virtual's pool at its address is",
     ),
-];
-
-/// What `LB::mode` takes, and what each is by its own name.
-const MODES: &[(&str, &str)] = &[
-    ("rr", "rr"),
-    ("roundrobin", "rr"),
-    ("ratio", "ratio"),
-    ("leastconns", "leastconns"),
-    ("leastconnections", "leastconns"),
-    ("hash", "hash"),
-    ("random", "random"),
 ];
 
 fn server(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
@@ -123,13 +111,8 @@ fn reselect(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
             b"pool" => pool_target(ctx, rest)?,
             b"node" => node_target(ctx, rest)?,
             b"virtual" if rest.len() == 1 => virtual_target(ctx, &rest[0])?,
-            b"snat" | b"snatpool" => {
-                let words = if what.is(b"snatpool") { args } else { rest };
-                let choice = match words {
-                    [_, pool] if what.is(b"snatpool") => crate::flow::Snat::Pool(pool.clone()),
-                    words => snat_choice(words)?,
-                };
-                ctx.flow.steering.snat = Some(choice);
+            b"snat" => {
+                ctx.flow.steering.snat = Some(snat_choice(rest)?);
                 ctx.flow.steering.reselect = true;
                 return Ok(Value::Empty);
             }
@@ -137,7 +120,7 @@ fn reselect(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
                 return Err(Fault::bad(
                     "option",
                     other,
-                    &["node", "pool", "snat", "snatpool", "virtual"],
+                    &["node", "pool", "snat", "virtual"],
                 ));
             }
         };
@@ -149,17 +132,6 @@ fn reselect(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
 
 fn detach(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
     ctx.flow.steering.detach = true;
-    Ok(Value::Empty)
-}
-
-fn mode(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let given = args[0].bytes();
-    let known = MODES.iter().find(|(name, _)| name.as_bytes() == &*given);
-    let Some((_, own)) = known else {
-        let names = ["rr", "ratio", "leastconns", "hash", "random"];
-        return Err(Fault::bad("mode", &given, &names));
-    };
-    ctx.flow.steering.mode = Some(Value::from(*own));
     Ok(Value::Empty)
 }
 
@@ -300,23 +272,12 @@ mod tests {
             ("LB::reselect node 10.9.9.9 99", ""),
             ("LB::reselect snat automap", ""),
             ("LB::detach", ""),
-            ("LB::mode leastconnections", ""),
-            (
-                "LB::mode wild",
-                "!bad mode \"wild\": must be rr, ratio, leastconns, hash, or random",
-            ),
             ("LB::reselect pool none", "!pool \"none\" not found"),
         ]);
         let steering = &world.flow.steering;
         assert_eq!(steering.target, Target::Node(address("10.9.9.9:99")));
         assert_eq!(steering.snat, Some(Snat::Automap));
         assert!(steering.detach);
-        assert_eq!(steering.mode, Some(Value::from("leastconns")));
-        world.check(&[("LB::reselect snatpool sp", "")]);
-        assert_eq!(
-            world.flow.steering.snat,
-            Some(Snat::Pool(Value::from("sp")))
-        );
     }
 
     #[test]

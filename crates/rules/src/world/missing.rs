@@ -117,6 +117,7 @@ pub const COMMANDS: &[Missing] = &[
     ),
     of("LB::dst_tag", ""),
     of("LB::enable_decisionlog", ""),
+    of("LB::mode", "methods are set in the configuration"),
     of("LB::persist", "use persist lookup"),
     of("LB::prime", ""),
     of("LB::queue", "queues are set in the configuration"),
@@ -287,6 +288,10 @@ pub const COMMANDS: &[Missing] = &[
     of(
         "sharedvar",
         "virtuals that hand a connection on don't share variables",
+    ),
+    of(
+        "snatpool",
+        "there are no pools of source addresses; use snat",
     ),
     of("traffic_group", NO_LAYER),
     of("translate", NO_LAYER),

@@ -18,23 +18,15 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("virtual", "?name?", 0, 3, virtual_server)
         .at(CHOOSING)
         .differs("a virtual is named without an address and port behind it"),
-    Command::new("snat", "automap|none|address ?port?", 1, 2, snat).at(CHOOSING),
-    Command::new("snatpool", "name", 1, 1, snatpool)
+    Command::new("snat", "automap|address ?port?", 1, 2, snat)
         .at(CHOOSING)
-        .differs("without member ADDRESS: that is snat ADDRESS"),
+        .differs("without none: members see the proxy's address or the one that is given"),
     Command::new("forward", "", 0, 0, forward).at(CHOOSING),
     Command::new("active_members", "?-list? pool", 1, 2, active_members),
     Command::new("members", "?-list? pool", 1, 2, members),
     Command::new("active_nodes", "?-list? pool", 1, 2, active_nodes),
     Command::new("nodes", "?-list? pool", 1, 2, nodes),
-    Command::new(
-        "use",
-        "pool|node|virtual|snat|snatpool arg ...",
-        2,
-        ANY,
-        use_it,
-    )
-    .at(CHOOSING),
+    Command::new("use", "pool|node|virtual|snat arg ...", 2, ANY, use_it).at(CHOOSING),
 ];
 
 /// A pool by the name that a rule gives, with or without its partition.
@@ -179,12 +171,11 @@ pub(super) fn virtual_target(ctx: &Ctx<'_>, name: &Value) -> Result<Target, Faul
     }
 }
 
-/// `automap`, `none` or `ADDRESS ?PORT?`.
+/// `automap` or `ADDRESS ?PORT?`.
 pub(super) fn snat_choice(args: &[Value]) -> Result<Snat, Fault> {
     match args {
         [word] if word.is(b"automap") => Ok(Snat::Automap),
-        [word] if word.is(b"none") => Ok(Snat::None),
-        [word, pool] if word.is(b"pool") => Ok(Snat::Pool(pool.clone())),
+        [word] if word.is(b"none") => Err(Fault::error("snat none is not implemented")),
         _ => address_port(args).map(Snat::Address),
     }
 }
@@ -220,11 +211,6 @@ fn snat(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     Ok(Value::Empty)
 }
 
-fn snatpool(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    ctx.flow.steering.snat = Some(Snat::Pool(args[0].clone()));
-    Ok(Value::Empty)
-}
-
 fn forward(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
     ctx.flow.steering.target = Target::Forward;
     Ok(Value::Empty)
@@ -253,7 +239,7 @@ fn use_it(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
         None => Err(Fault::bad(
             "option",
             &what,
-            &["pool", "node", "virtual", "snat", "snatpool"],
+            &["pool", "node", "virtual", "snat"],
         )),
     }
 }
@@ -362,11 +348,11 @@ mod tests {
             ("use pool www", ""),
             (
                 "use pool",
-                "!wrong # args: should be \"use pool|node|virtual|snat|snatpool arg ...\"",
+                "!wrong # args: should be \"use pool|node|virtual|snat arg ...\"",
             ),
             (
                 "use members www",
-                "!bad option \"members\": must be pool, node, virtual, snat, or snatpool",
+                "!bad option \"members\": must be pool, node, virtual, or snat",
             ),
             ("pool none", "!pool \"none\" not found"),
             (
@@ -423,13 +409,11 @@ mod tests {
         let mut world = world();
         for (command, wanted) in [
             ("snat automap", Snat::Automap),
-            ("snat none", Snat::None),
             ("snat 10.9.9.9", Snat::Address(address("10.9.9.9:0"))),
             (
                 "snat 10.9.9.9 4000",
                 Snat::Address(address("10.9.9.9:4000")),
             ),
-            ("snatpool sp", Snat::Pool(Value::from("sp"))),
         ] {
             assert_eq!(world.text(command), "", "{command}");
             assert_eq!(world.flow.steering.snat, Some(wanted));

@@ -8,13 +8,8 @@ use crate::command::{ANY, Command, Ctx};
 use crate::fault::Fault;
 use crate::value::Value;
 
-pub(super) const COMMANDS: &[Command] = &[Command::new(
-    "binary",
-    "option ?arg arg ...?",
-    1,
-    ANY,
-    binary,
-)];
+pub(super) const COMMANDS: &[Command] =
+    &[Command::new("binary", "option ?arg arg ...?", 1, ANY, binary).with(SUBS)];
 
 /// What `binary` does.
 pub(crate) const SUBS: &[Sub] = &[

@@ -16,7 +16,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("string", "option arg ?arg ...?", 1, ANY, string).differs(
         "characters are bytes: letters, digits and blanks are those of ASCII, case changes for ASCII letters only, and \
          `string bytelength` is `string length`",
-    ),
+    ).with(SUBS),
 ];
 
 /// What `string` does.
