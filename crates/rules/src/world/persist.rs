@@ -1,10 +1,6 @@
 //! `persist`: which member a client comes back to. Records of a rule's own keys are in the shared table, where the driver
 //! puts and finds them too.
 
-mod follow;
-
-pub use follow::{lookup as follow, remember};
-
 use crate::command::{Command, Ctx};
 use crate::fault::Fault;
 use crate::flow::{Persist, Selected};
@@ -15,7 +11,7 @@ use std::time::Duration;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("persist", "mode ?arg ...?", 1, 6, persist).differs(
-        "modes none, source_addr, simple, uie, universal and hash; cookie, ssl, sip, msrdp and dest_addr are not implemented; \
+        "modes none, source_addr, simple, uie, universal, hash, cookie; ssl, sip, msrdp and dest_addr are not implemented; \
          the scopes any virtual, any service and any pool of keys are told apart by their words",
     ),
 ];
@@ -93,9 +89,7 @@ fn persist(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
             };
             Persist::Hash(key.clone())
         }
-        b"cookie" => {
-            return Err(Fault::error("persist cookie is not implemented"));
-        }
+        b"cookie" => cookie(rest)?,
         b"add" => return add(ctx, rest),
         b"lookup" => return lookup(ctx, rest),
         b"delete" => {
@@ -160,6 +154,58 @@ fn source(args: &[Value]) -> Result<Persist, Fault> {
     })
 }
 
+/// `insert|rewrite|passive|hash ?name? ?expiration?`
+fn cookie(args: &[Value]) -> Result<Persist, Fault> {
+    let mode = match args.first() {
+        None => "insert",
+        Some(mode) => match &*mode.bytes() {
+            b"insert" => "insert",
+            b"rewrite" => "rewrite",
+            b"passive" => "passive",
+            b"hash" => "hash",
+            other => {
+                return Err(Fault::bad(
+                    "cookie mode",
+                    other,
+                    &["insert", "rewrite", "passive", "hash"],
+                ));
+            }
+        },
+    };
+    if args.len() > 3 {
+        return Err(Fault::usage("persist cookie mode ?name? ?expiration?"));
+    }
+    Ok(Persist::Cookie {
+        mode,
+        name: args.get(1).cloned().unwrap_or_default(),
+        timeout: expiration(args.get(2))?,
+    })
+}
+
+/// `DAYSd HH:MM:SS`, `DAYS HH:MM:SS`, `HH:MM:SS`, or seconds; 0 for a session's.
+fn expiration(word: Option<&Value>) -> Result<u64, Fault> {
+    let Some(word) = word else { return Ok(0) };
+    if word.int().is_ok() {
+        return seconds(Some(word), 0);
+    }
+    let text = word.lossy();
+    let wrong = || Fault::error(format!("invalid expiration \"{text}\""));
+    let (days, clock) = match text.trim().split_once([' ', 'd']) {
+        Some((days, clock)) => (
+            days.trim().parse::<u64>().map_err(|_| wrong())?,
+            clock.trim(),
+        ),
+        None => (0, text.trim()),
+    };
+    let mut total = days.checked_mul(86_400).ok_or_else(wrong)?;
+    for (part, unit) in clock.split(':').zip([3600_u64, 60, 1]) {
+        let part = part.parse::<u64>().map_err(|_| wrong())?;
+        let part = part.checked_mul(unit).ok_or_else(wrong)?;
+        total = total.checked_add(part).ok_or_else(wrong)?;
+    }
+    Ok(total)
+}
+
 fn seconds(word: Option<&Value>, otherwise: u64) -> Result<u64, Fault> {
     let Some(word) = word else {
         return Ok(otherwise);
@@ -222,8 +268,7 @@ fn key_of(ctx: &Ctx<'_>, mode: &Value, key: &Value) -> Result<Vec<u8>, Fault> {
             let text = key.lossy();
             let address = super::pool::plain_address(&text)
                 .ok_or_else(|| Fault::error(format!("invalid address \"{text}\"")))?;
-            let address = address.to_canonical().to_string();
-            return Ok(follow::source_key(&ctx.flow.virtual_name, &address));
+            ("source_addr", address.to_string().into_bytes())
         }
         other => {
             return Err(Fault::bad(
@@ -253,6 +298,11 @@ mod tests {
     fn the_mode_is_left_in_the_flow() {
         let mut world = World::new();
         let source = |prefix, timeout| Persist::Source { prefix, timeout };
+        let cookie = |mode, name: &str, timeout| Persist::Cookie {
+            mode,
+            name: Value::from(name),
+            timeout,
+        };
         for (command, wanted) in [
             ("persist none", Persist::None),
             ("persist source_addr", source(128, 180)),
@@ -274,6 +324,13 @@ mod tests {
                 },
             ),
             ("persist hash abc", Persist::Hash(Value::from("abc"))),
+            ("persist cookie", cookie("insert", "", 0)),
+            ("persist cookie insert BIG", cookie("insert", "BIG", 0)),
+            (
+                "persist cookie insert BIG {1d 00:01:02}",
+                cookie("insert", "BIG", 86_462),
+            ),
+            ("persist cookie hash BIG 5", cookie("hash", "BIG", 5)),
         ] {
             assert_eq!(world.text(command), "", "{command}");
             assert_eq!(world.flow.steering.persist, Some(wanted), "{command}");
@@ -281,7 +338,7 @@ mod tests {
         world.check(&[
             ("persist ssl", "!bad persistence mode \"ssl\": must be add, cookie, delete, hash, lookup, none, simple, source_addr, uie, or universal"),
             ("persist source_addr 255.0.255.0", "!invalid mask \"255.0.255.0\""),
-            ("persist cookie insert A", "!persist cookie is not implemented"),
+            ("persist cookie insert A soon", "!invalid expiration \"soon\""),
         ]);
     }
 

@@ -18,9 +18,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("virtual", "?name?", 0, 3, virtual_server)
         .at(CHOOSING)
         .differs("a virtual is named without an address and port behind it"),
-    Command::new("snat", "automap|address ?port?", 1, 2, snat)
+    Command::new("snat", "automap|none|address ?port?", 1, 2, snat)
         .at(CHOOSING)
-        .differs("without none: members see the proxy's address or the one that is given"),
+        .differs("none is as automap: members see an address of the machine's"),
     Command::new("forward", "", 0, 0, forward).at(CHOOSING),
     Command::new("active_members", "?-list? pool", 1, 2, active_members),
     Command::new("members", "?-list? pool", 1, 2, members),
@@ -171,11 +171,11 @@ pub(super) fn virtual_target(ctx: &Ctx<'_>, name: &Value) -> Result<Target, Faul
     }
 }
 
-/// `automap` or `ADDRESS ?PORT?`.
+/// `automap`, `none` or `ADDRESS ?PORT?`.
 pub(super) fn snat_choice(args: &[Value]) -> Result<Snat, Fault> {
     match args {
         [word] if word.is(b"automap") => Ok(Snat::Automap),
-        [word] if word.is(b"none") => Err(Fault::error("snat none is not implemented")),
+        [word] if word.is(b"none") => Ok(Snat::None),
         _ => address_port(args).map(Snat::Address),
     }
 }
@@ -409,6 +409,7 @@ mod tests {
         let mut world = world();
         for (command, wanted) in [
             ("snat automap", Snat::Automap),
+            ("snat none", Snat::None),
             ("snat 10.9.9.9", Snat::Address(address("10.9.9.9:0"))),
             (
                 "snat 10.9.9.9 4000",
