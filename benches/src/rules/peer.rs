@@ -123,3 +123,23 @@ impl Peer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn headgates_configuration_is_understood() {
+        let text = include_str!("../../rules/peers/headgate.yaml")
+            .replace("@THREADS@", "1")
+            .replace("@ORIGIN@", "7001")
+            .replace("@OFF@", "8700")
+            .replace("@ON@", "8701")
+            .replace("@RULES@", "/rules");
+        let source = ["hmac_bind_client_ip.tcl", "hmac_cookie.tcl"]
+            .iter()
+            .fold(model::MemorySource::default(), |source, file| {
+                source.file(&format!("/rules/{file}"), "")
+            });
+        let config = model::parse_text("/headgate.yaml".as_ref(), &text, &source);
+        assert!(config.is_ok(), "{}", config.unwrap_err());
+    }
+}
