@@ -66,12 +66,12 @@ pub(crate) fn sub(subs: &'static [Sub], word: &[u8]) -> Result<&'static Sub, Fau
 ///
 /// Tcl's `bad option "…": must be …`.
 pub(super) fn choose(choices: &[&str], word: &[u8], what: &str) -> Result<usize, Fault> {
+    if let Some(at) = choices.iter().position(|choice| choice.as_bytes() == word) {
+        return Ok(at);
+    }
     let mut found = None;
     let mut several = false;
     for (at, choice) in choices.iter().enumerate() {
-        if choice.as_bytes() == word {
-            return Ok(at);
-        }
         if choice.as_bytes().starts_with(word) {
             several = found.is_some();
             found.get_or_insert(at);

@@ -127,16 +127,22 @@ fn order(ctx: &mut Ctx<'_>, how: &How<'_>, keys: &[Value]) -> Result<Vec<u32>, F
     match how.kind {
         Kind::Ascii => {
             let texts: Vec<_> = keys.iter().map(Value::bytes).collect();
-            let texts = texts.iter().map(|text| &**text);
-            Ok(sort_by(texts.collect(), how, Ord::cmp))
+            // The first bytes tell most texts apart.
+            let heads = texts.iter().zip(0_u32..).map(|(text, n)| (head(text), n));
+            Ok(sort_by(heads.collect(), how, |a, b| {
+                a.0.cmp(&b.0)
+                    .then_with(|| texts[a.1 as usize].cmp(&texts[b.1 as usize]))
+            }))
         }
         Kind::Integer => {
-            let ints = keys.iter().map(Value::int).collect::<Result<_, _>>()?;
-            Ok(sort_by(ints, how, i64::cmp))
+            let ints = keys.iter().zip(0..).map(|(key, n)| Ok((key.int()?, n)));
+            let ints = ints.collect::<Result<Vec<(i64, u32)>, Fault>>()?;
+            Ok(sort_by(ints, how, |a, b| a.0.cmp(&b.0)))
         }
         Kind::Real => {
-            let reals = keys.iter().map(real).collect::<Result<_, _>>()?;
-            Ok(sort_by(reals, how, f64::total_cmp))
+            let reals = keys.iter().zip(0..).map(|(key, n)| Ok((real(key)?, n)));
+            let reals = reals.collect::<Result<Vec<(f64, u32)>, Fault>>()?;
+            Ok(sort_by(reals, how, |a, b| a.0.total_cmp(&b.0)))
         }
         Kind::Dictionary => {
             let texts: Vec<_> = keys.iter().map(Value::bytes).collect();
@@ -147,17 +153,29 @@ fn order(ctx: &mut Ctx<'_>, how: &How<'_>, keys: &[Value]) -> Result<Vec<u32>, F
     }
 }
 
-fn sort_by<T>(keys: Vec<T>, how: &How<'_>, compare: impl Fn(&T, &T) -> Ordering) -> Vec<u32> {
-    let mut sorted: Vec<(T, u32)> = keys.into_iter().zip(0..).collect();
+/// The first eight bytes of a text as a number, in the texts' order.
+fn head(text: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let len = text.len().min(8);
+    head[..len].copy_from_slice(&text[..len]);
+    u64::from_be_bytes(head)
+}
+
+fn sort_by<T>(
+    mut sorted: Vec<(T, u32)>,
+    how: &How<'_>,
+    compare: impl Fn(&(T, u32), &(T, u32)) -> Ordering,
+) -> Vec<u32> {
+    // Equals stay in their order.
     if how.decreasing {
-        sorted.sort_by(|a, b| compare(&b.0, &a.0));
+        sorted.sort_unstable_by(|a, b| compare(b, a).then(a.1.cmp(&b.1)));
     } else {
-        sorted.sort_by(|a, b| compare(&a.0, &b.0));
+        sorted.sort_unstable_by(|a, b| compare(a, b).then(a.1.cmp(&b.1)));
     }
     if how.unique {
         // The last of equal ones stays.
         sorted.reverse();
-        sorted.dedup_by(|a, b| compare(&a.0, &b.0).is_eq());
+        sorted.dedup_by(|a, b| compare(a, b).is_eq());
         sorted.reverse();
     }
     sorted.into_iter().map(|(_, n)| n).collect()

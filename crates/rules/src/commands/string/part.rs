@@ -41,7 +41,7 @@ pub(super) fn first(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let found = match &*wanted {
         [] => None,
         [byte] => memchr::memchr(*byte, &text[start..]),
-        _ => memchr::memmem::find(&text[start..], &wanted),
+        wanted => find(&text[start..], wanted),
     };
     Ok(Value::Int(found.map_or(-1, |at| (start + at) as i64)))
 }
@@ -56,9 +56,30 @@ pub(super) fn last(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let found = match &*wanted {
         [] => None,
         [byte] => memchr::memrchr(*byte, &text[..end]),
-        _ => memchr::memmem::rfind(&text[..end], &wanted),
+        wanted => rfind(&text[..end], wanted),
     };
     Ok(Value::Int(found.map_or(-1, |at| at as i64)))
+}
+
+/// Texts up to this length are searched by their first byte alone: setting up a better search takes longer.
+const SHORT: usize = 256;
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    if text.len() > SHORT {
+        return memchr::memmem::find(text, wanted);
+    }
+    let places = text.len().checked_sub(wanted.len() - 1)?;
+    memchr::memchr_iter(wanted[0], &text[..places]).find(|at| text[*at..].starts_with(wanted))
+}
+
+fn rfind(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    if text.len() > SHORT {
+        return memchr::memmem::rfind(text, wanted);
+    }
+    let places = text.len().checked_sub(wanted.len() - 1)?;
+    memchr::memchr_iter(wanted[0], &text[..places])
+        .rev()
+        .find(|at| text[*at..].starts_with(wanted))
 }
 
 pub(super) fn repeat(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
@@ -164,7 +185,28 @@ mod tests {
             ("string last ab abcab end-1", "0"),
             ("string last {} abc", "-1"),
             ("string last a abc -1", "-1"),
+            ("string first abcd abc", "-1"),
+            ("string first ab aab", "1"),
+            ("string last abcd abc", "-1"),
+            ("string last aa aaa", "1"),
         ]);
+    }
+
+    #[test]
+    fn long_texts_are_searched_as_short_ones_are() {
+        let mut bench = Bench::new();
+        for fill in [10, 1000] {
+            let text = format!(
+                "{}needle{}needle{}",
+                "ne".repeat(fill),
+                "x".repeat(fill),
+                "d".repeat(fill)
+            );
+            let first = bench.run(&format!("string first needle {text}"));
+            assert_eq!(first.unwrap(), (2 * fill).to_string());
+            let last = bench.run(&format!("string last needle {text}"));
+            assert_eq!(last.unwrap(), (3 * fill + 6).to_string());
+        }
     }
 
     #[test]
