@@ -2,8 +2,8 @@
 
 use crate::process::Process;
 use crate::view::{
-    Certificate, Check, Condition, Counters, Member, MemberState, Phase, Pool, Status, Virtual,
-    Worker, unix_seconds,
+    Certificate, Check, Condition, Counters, Member, MemberState, Phase, Pool, ProfiledEvent,
+    Status, Virtual, Worker, unix_seconds,
 };
 use balance::{Admin, Health};
 use proxy::access::AccessLog;
@@ -141,6 +141,21 @@ pub(crate) fn counters(engine: &Engine, refused_tokens: u64) -> Counters {
         virtuals: virtuals.into_iter().map(|v| (v.name, v.counters)).collect(),
         members,
     }
+}
+
+/// What events of rules take, over all workers.
+pub(crate) fn rule_profile(engine: &Engine) -> Vec<ProfiledEvent> {
+    let rows = engine.rule_profile().into_iter();
+    rows.map(|row| ProfiledEvent {
+        rule: row.rule,
+        event: row.event.to_owned(),
+        command: row.command.map(str::to_owned),
+        count: row.count,
+        total: row.total,
+        minimum: row.minimum,
+        maximum: row.maximum,
+    })
+    .collect()
 }
 
 /// What is counted of the process as a whole.

@@ -2,12 +2,17 @@
 
 use crate::collect;
 use crate::process::Process;
-use crate::view::{Condition, MemberState};
+use crate::view::{Condition, MemberState, ProfiledEvent};
 use proxy::Engine;
 use std::fmt::{Display, Write};
 
 /// Everything that is counted.
-pub(crate) fn text(engine: &Engine, process: &Process, refused_tokens: u64) -> String {
+pub(crate) fn text(
+    engine: &Engine,
+    process: &Process,
+    refused_tokens: u64,
+    events: &[ProfiledEvent],
+) -> String {
     let mut out = Exposition::default();
     let status = collect::status(engine, process);
     out.family("build_info", "gauge", "The program that runs.");
@@ -55,6 +60,7 @@ pub(crate) fn text(engine: &Engine, process: &Process, refused_tokens: u64) -> S
     }
     virtuals(&mut out, engine);
     members(&mut out, engine);
+    rules(&mut out, engine, events);
     out.family(
         "certificate_not_after_seconds",
         "gauge",
@@ -112,6 +118,60 @@ fn virtuals(out: &mut Exposition, engine: &Engine) {
             out.sample("virtual_refusals_total", &labels, value);
         }
     }
+}
+
+fn rules(out: &mut Exposition, engine: &Engine, events: &[ProfiledEvent]) {
+    let ran: Vec<_> = events.iter().filter(|row| row.command.is_none()).collect();
+    type Counter = (&'static str, &'static str, fn(&ProfiledEvent) -> u64);
+    let counters: [Counter; 2] = [
+        (
+            "rule_events_total",
+            "Events that a rule has run at.",
+            |row| row.count,
+        ),
+        (
+            "rule_cycles_total",
+            "Cycles of the processor's clock that a rule's events have taken.",
+            |row| row.total,
+        ),
+    ];
+    for (family, help, value) in counters {
+        out.family(family, "counter", help);
+        for row in &ran {
+            let labels = [("rule", &*row.rule), ("event", &*row.event)];
+            out.sample(family, &labels, value(row));
+        }
+    }
+    let failures = engine.rule_failures();
+    out.family(
+        "rule_errors_total",
+        "counter",
+        "Events of a rule that ended in an error.",
+    );
+    for (rule, counts) in &failures {
+        out.sample("rule_errors_total", &[("rule", rule)], counts.errors);
+    }
+    out.family(
+        "rule_exhausted_total",
+        "counter",
+        "Events of a rule that ended because a limit was used up.",
+    );
+    for (rule, counts) in &failures {
+        out.sample("rule_exhausted_total", &[("rule", rule)], counts.exhausted);
+    }
+    let (waiting, dropped) = engine.rules_waiting();
+    out.family(
+        "rules_waiting_connections",
+        "gauge",
+        "Connections that wait within a rule.",
+    );
+    out.sample("rules_waiting_connections", &[], waiting);
+    out.family(
+        "rules_log_dropped_total",
+        "counter",
+        "Log data of rules that found no room, or no server.",
+    );
+    out.sample("rules_log_dropped_total", &[], dropped);
 }
 
 fn members(out: &mut Exposition, engine: &Engine) {

@@ -5,6 +5,47 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 use utoipa::ToSchema;
 
+/// What an event of a rule has taken, or a command in it, over all workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProfiledEvent {
+    /// The rule.
+    pub rule: String,
+    /// The event.
+    pub event: String,
+    /// The command; null for the event as a whole.
+    pub command: Option<String>,
+    /// How often it ran.
+    pub count: u64,
+    /// Cycles of the processor's clock in all.
+    pub total: u64,
+    /// The fewest cycles.
+    pub minimum: u64,
+    /// The most cycles.
+    pub maximum: u64,
+}
+
+impl ProfiledEvent {
+    /// Cycles on the average.
+    #[must_use]
+    pub fn average(&self) -> u64 {
+        self.total.checked_div(self.count).unwrap_or_default()
+    }
+
+    /// Whether both are about the same event, or the same command at it.
+    #[must_use]
+    pub fn is_of(&self, other: &Self) -> bool {
+        self.rule == other.rule && self.event == other.event && self.command == other.command
+    }
+
+    /// Adds what another worker has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.minimum = self.minimum.min(other.minimum);
+        self.maximum = self.maximum.max(other.maximum);
+    }
+}
+
 /// The process.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Status {

@@ -17,6 +17,7 @@ mod nodes;
 mod outq;
 mod prelude;
 mod resolve;
+pub mod rule_test;
 mod rules;
 mod shun;
 mod snapshot;
@@ -35,6 +36,6 @@ pub use engine::{
     Applied, ApplyError, Engine, MemberChange, MemberStatus, NoSuchMember, Options, Phase,
 };
 pub use listen::{BindError, Inherited};
-pub use rules::RuleCounts;
+pub use rules::{RuleCounts, RuleProfile};
 pub use shun::ShunList;
 pub use snapshot::{Backend, Snapshot, Virtual, VirtualState};

@@ -71,6 +71,8 @@ pub struct Virtual {
     /// For what no route takes.
     pub(crate) default: Option<Arc<Backend>>,
     pub(crate) routes: Vec<Route>,
+    /// What each route asks of a request.
+    pub(crate) cases: Arc<[rules::policy::Case]>,
     pub(crate) sni_routes: Vec<(Vec<model::HostPattern>, Arc<Backend>)>,
     pub(crate) edits: Edits,
     pub(crate) head_limits: wire::h1::HeadLimits,

@@ -3,7 +3,8 @@
 use super::Context;
 use crate::process::Wish;
 use crate::view::{
-    Certificate, Check, Counters, Done, MemberChange, MemberState, Pool, Problem, Status, Virtual,
+    Certificate, Check, Counters, Done, MemberChange, MemberState, Pool, Problem, ProfiledEvent,
+    Status, Virtual,
 };
 use crate::{collect, metrics as exposition};
 use axum::Json;
@@ -52,7 +53,11 @@ pub(super) async fn readyz(State(context): Here) -> (StatusCode, &'static str) {
 ))]
 pub(super) async fn metrics(State(context): Here) -> Response {
     let refused = context.refused.load(Relaxed);
-    let text = exposition::text(&context.engine, &context.process, refused);
+    let engine = Arc::clone(&context.engine);
+    // Workers are waited for.
+    let events = tokio::task::spawn_blocking(move || collect::rule_profile(&engine)).await;
+    let events = events.unwrap_or_default();
+    let text = exposition::text(&context.engine, &context.process, refused, &events);
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         text,
@@ -188,6 +193,17 @@ pub(super) async fn counters(State(context): Here) -> Json<Counters> {
         &context.engine,
         context.refused.load(Relaxed),
     ))
+}
+
+/// What events of rules take, and commands in them, so far as it is counted: `timing on`
+#[utoipa::path(get, path = "/v1/rules/profile", responses(
+    (status = 200, description = "By rule, event and command, over all workers", body = Vec<ProfiledEvent>),
+))]
+pub(super) async fn rule_profile(State(context): Here) -> Json<Vec<ProfiledEvent>> {
+    let engine = Arc::clone(&context.engine);
+    // Workers are waited for.
+    let rows = tokio::task::spawn_blocking(move || collect::rule_profile(&engine)).await;
+    Json(rows.unwrap_or_default())
 }
 
 /// The configuration in force, defaults filled in, secrets left out

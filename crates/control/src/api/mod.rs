@@ -89,6 +89,7 @@ fn routes() -> Vec<(&'static str, MethodRouter<Arc<Context>>)> {
         ("/v1/monitors", get(on::monitors)),
         ("/v1/certificates", get(on::certificates)),
         ("/v1/counters", get(on::counters)),
+        ("/v1/rules/profile", get(on::rule_profile)),
         ("/v1/config", get(on::config)),
         ("/v1/reload", post(on::reload)),
         ("/v1/upgrade", post(on::upgrade)),
@@ -112,7 +113,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     ),
     paths(
         on::healthz, on::readyz, on::metrics, on::status, on::virtuals, on::one_virtual, on::pools, on::one_pool,
-        on::change_member, on::monitors, on::certificates, on::counters, on::config, on::reload, on::upgrade,
+        on::change_member, on::monitors, on::certificates, on::counters, on::rule_profile, on::config, on::reload, on::upgrade,
         on::drain, on::openapi,
     ),
     components(schemas(view::Problem)),

@@ -17,7 +17,7 @@ pub use status::{MemberChange, MemberStatus, NoSuchMember};
 use crate::access::AccessLog;
 use crate::listen::Inherited;
 use crate::resolve::{Names, Resolver};
-use crate::rules::{Common, RuleCounts};
+use crate::rules::{self, Common, RuleCounts, RuleProfile};
 use crate::shun::ShunList;
 use crate::snapshot::Snapshot;
 use apply::{Control, PhaseCell};
@@ -28,7 +28,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread as threads;
 use std::time::{Duration, Instant};
 
@@ -153,6 +153,25 @@ impl Engine {
     /// Events of rules that ended early, by rule.
     pub fn rule_failures(&self) -> BTreeMap<String, RuleCounts> {
         self.core.shared.rules.failures()
+    }
+
+    /// What events of rules have taken on all workers, so far as that is counted. May wait for workers
+    /// for a second.
+    pub fn rule_profile(&self) -> Vec<RuleProfile> {
+        let (to, rows) = mpsc::channel();
+        let mut asked = 0;
+        for peer in self.core.shared.peers.load().iter() {
+            asked += usize::from(peer.mail.send(Message::Profile(to.clone())).is_ok());
+        }
+        let until = Instant::now() + Duration::from_secs(1);
+        let mut all = Vec::new();
+        for _ in 0..asked {
+            match rows.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(rows) => rules::profile::add(&mut all, rows),
+                Err(_) => break,
+            }
+        }
+        all
     }
 
     /// Connections that wait within a rule, and log data of rules that found no room.

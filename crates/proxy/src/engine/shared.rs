@@ -2,7 +2,7 @@
 
 use crate::accept::Arrival;
 use crate::listen::Socket;
-use crate::rules::Common;
+use crate::rules::{Common, RuleProfile};
 use crate::shun::{ShunList, Shunned};
 use crate::snapshot::Snapshot;
 use arc_swap::ArcSwap;
@@ -11,6 +11,7 @@ use reactor::Mailbox;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// Where in its life the process, or one of its workers, is.
@@ -66,6 +67,8 @@ pub(crate) enum Message {
     /// A connection that another worker accepted, to be served.
     Serve(Arrival),
     Phase(Phase),
+    /// It tells what its rules take.
+    Profile(Sender<Vec<RuleProfile>>),
     /// It takes nothing new and ends with its last connection.
     Retire,
 }

@@ -108,6 +108,8 @@ async fn work(worker: &Rc<Worker>, mut mail: MailboxReceiver<Message>) {
             Some(Message::Serve(arrival)) => accept::serve(worker, arrival),
             // A worker that is draining is not set running again: nothing ends a drain.
             Some(Message::Phase(phase)) => worker.set_phase(phase),
+            // Whoever asked may have gone.
+            Some(Message::Profile(to)) => drop(to.send(worker.rules.profile())),
             Some(Message::Retire) => {
                 retired = true;
                 worker.set_phase(Phase::Draining);

@@ -23,6 +23,7 @@ use crate::upstream::{self, Upstream};
 use crate::worker::Worker;
 use ::rules::event::Event;
 use balance::{MemberId, Slot};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,6 +56,10 @@ pub(super) struct Job<'a> {
     pub(super) only: Option<MemberId>,
     /// The address that the member is to see.
     pub(super) source: Option<SocketAddr>,
+    /// A cookie by which the client comes back to its member.
+    pub(super) cookie: RefCell<Option<Vec<u8>>>,
+    /// Whether HTTP is left: bytes are relayed from the head on.
+    pub(super) raw: bool,
 }
 
 /// Why an attempt failed.
@@ -211,6 +216,11 @@ async fn attempt(
     }
     let out = edited.as_deref().unwrap_or(out);
     let sent = send(job, &upstream, slot, out).await?;
+    if job.raw {
+        slot.member().report(balance::Outcome::Ok, job.worker.now());
+        Box::pin(upgraded(job, &upstream, facts, &[], rest)).await;
+        return Ok(Outcome::Served { keep: false });
+    }
     let (upload, responded);
     if left.is_done() || !sent {
         upload = Upload::with_head(sent);
@@ -253,7 +263,7 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
     let (worker, backend, member) = (job.worker, job.backend, slot.member());
     let cells = job.client.service.state.counters.of(worker.index);
     let now = worker.now();
-    if !fresh && job.source.is_none() {
+    if !fresh && job.source.is_none() && !job.raw {
         let repeatable = job.method.is_idempotent() && job.whole;
         let within = (!repeatable).then_some(backend.config.keepalive.unsafe_reuse_within);
         if let Some(kept) = worker.upstreams.link(backend, member).take(now, within) {

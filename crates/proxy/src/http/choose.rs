@@ -3,7 +3,7 @@
 use super::attempt::{Failed, Job};
 use super::exchange::Refusal;
 use super::facts::Facts;
-use super::ruled;
+use super::{persist, ruled};
 use crate::access::{By, Ending, Phase};
 use crate::counters::add;
 use ::rules::event::Event;
@@ -20,13 +20,28 @@ pub(super) async fn select(
 ) -> Result<Slot, Failed> {
     let worker = job.worker;
     let pool = &job.backend.pool;
+    let mut only = job.only;
+    let mut kept = persist::Remember::Nothing;
+    if let Some(rules) = job.rules.filter(|_| only.is_none() && tried.is_empty()) {
+        (only, kept) = persist::recall(job, rules);
+    }
     let mut ask = Ask {
         hash: job.hash,
         random: worker.random(),
         exclude: tried,
-        only: job.only,
+        only,
     };
     let mut pick = pool.pick(&ask, worker.now());
+    if let Some(rules) = job.rules
+        && matches!(pick, Pick::Down)
+        && only.is_some()
+        && job.only.is_none()
+    {
+        // The one that the client comes back to is gone.
+        ruled::raise(worker, job.client, rules, Event::PersistDown).await?;
+        ask.only = None;
+        pick = pool.pick(&ask, worker.now());
+    }
     if matches!(pick, Pick::Down) && !tried.is_empty() {
         // All that are left were tried: better the same again than none.
         ask.exclude = &[];
@@ -41,6 +56,12 @@ pub(super) async fn select(
         Pick::Full => Box::pin(queue(job, facts)).await,
     };
     facts.phase(|l| &mut l.queue);
+    if let Ok(slot) = &slot {
+        let cookie = persist::remember(job, kept, slot.member());
+        if cookie.is_some() {
+            job.cookie.replace(cookie);
+        }
+    }
     slot
 }
 

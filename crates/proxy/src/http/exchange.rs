@@ -17,6 +17,7 @@ use crate::engine::Phase;
 use crate::worker::Worker;
 use model::{HashKey, Upgrades};
 use reactor::Buf;
+use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use wire::h1::{self, ChunkError, HeadError, Known, Method, RequestHead, Version};
@@ -306,7 +307,12 @@ async fn handle(
     let service = host.as_deref().unwrap_or(&client.service);
     let head = &heads.request;
     let limits = &service.config.limits;
-    let mut body = Left::new(head.framing);
+    let raw = rules.is_some_and(ruled::is_disabled);
+    let mut body = if raw {
+        Left::Done
+    } else {
+        Left::new(head.framing)
+    };
     let most = limits.body_bytes.get();
     if body.exceeds(most) {
         return Outcome::Refused(Refusal::new(413, "body-too-large"));
@@ -345,7 +351,7 @@ async fn handle(
         && worker.phase() == Phase::Running
         && !rules.is_some_and(ruled::closes);
     facts.settled = keep_alive && body.is_done();
-    let decision = route::decide(service, head, &buf);
+    let decision = route::decide(worker, client, service, head, &buf);
     let mut request_id = Vec::new();
     if let Some(config) = decision.edits.request_id() {
         identify(worker, client, head, &buf, config, &mut request_id);
@@ -393,20 +399,29 @@ async fn handle(
         .await;
     };
     let mut out = worker.take_vec();
-    decision.edits.write_request(&mut out, &vars, trusted);
+    if raw {
+        out.extend_from_slice(&buf[..head.len]);
+    } else {
+        decision.edits.write_request(&mut out, &vars, trusted);
+    }
     let upgrade = head.upgrade.filter(|protocol| {
-        limits.upgrades == Upgrades::Allow && body.is_done() && !is_http(protocol.of(&buf))
+        !raw && limits.upgrades == Upgrades::Allow && body.is_done() && !is_http(protocol.of(&buf))
     });
     if let Some(upgrade) = upgrade {
         h1::push_field(&mut out, "Connection", b"Upgrade");
         h1::push_field(&mut out, "Upgrade", upgrade.of(&buf));
     }
-    if head.authority.is_empty() && !decision.edits.sets_host() {
+    if head.authority.is_empty() && !decision.edits.sets_host() && !raw {
         // HTTP/1.0 may leave out what HTTP/1.1 must have.
         push_address(&mut out, client.local);
     }
-    h1::finish(&mut out);
+    if !raw {
+        h1::finish(&mut out);
+    }
     out.extend_from_slice(&buf[head.len..body_end]);
+    if raw {
+        out.append(rest);
+    }
     out.extend_from_slice(&collected);
     drop(collected);
     let hash = hash_of(&backend.config.balance, client_ip, head, &buf);
@@ -429,6 +444,8 @@ async fn handle(
             .as_ref()
             .and_then(|destination| destination.only),
         source: rules.and_then(ruled::source),
+        cookie: RefCell::default(),
+        raw,
     };
     // From here on nothing of the request's own buffer is needed.
     drop(buf);
@@ -457,6 +474,7 @@ async fn handle(
             only: destination.as_ref().and_then(|d| d.only),
             source: ruled::source(rules),
             rendered: job.rendered.clone(),
+            cookie: RefCell::default(),
             ..job
         };
         let again = attempt::forward(&job, &mut heads.response, facts, &out, &mut body, rest);

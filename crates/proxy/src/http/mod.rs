@@ -11,6 +11,7 @@ pub(crate) mod edit;
 mod exchange;
 mod facts;
 mod heads;
+mod persist;
 mod reply;
 mod request;
 mod respond;
@@ -20,6 +21,8 @@ mod sender;
 mod stream;
 mod upload;
 mod vars;
+
+pub(crate) use ruled::show_request;
 
 use crate::client::Client;
 use crate::engine::Phase;

@@ -243,6 +243,7 @@ async fn write_head(
         && !job.is_10
         && job.edits.leaves_responses()
         && !releases
+        && job.cookie.borrow().is_none()
         && head.version == Version::Http11
         && !hops.into_iter().any(|hop| head.has(hop));
     if as_it_is {
@@ -276,6 +277,9 @@ async fn write_head(
 
 /// Says what becomes of the connection, where it is not what the version implies.
 pub(super) fn push_connection(job: &Job<'_>, keep: bool, out: &mut Vec<u8>) {
+    if let Some(cookie) = job.cookie.take() {
+        h1::push_field(out, "Set-Cookie", &cookie);
+    }
     if !keep {
         h1::push_field(out, "Connection", b"close");
     } else if job.is_10 {

@@ -173,13 +173,17 @@ fn begin(rules: &Ruled, served: u64) {
 fn fill_request(rules: &Ruled, head: &RequestHead, buf: &[u8]) {
     let mut flow = rules.flow();
     let Some(http) = &mut flow.http else { return };
+    show_request(&mut http.request, head, buf);
+}
+
+/// Shows a request's head, which stands at the front of `buf`.
+pub(crate) fn show_request(message: &mut Message, head: &RequestHead, buf: &[u8]) {
     let raw = &buf[..head.len];
     let method = range(head.method_span);
     let target = range(head.target);
     // The line has one space between its parts, and the version's text is of one length.
     let version = target.end + 1..target.end + 1 + b"HTTP/1.1".len();
-    http.request
-        .set(raw, [method, target, version], fields(&head.fields));
+    message.set(raw, [method, target, version], fields(&head.fields));
 }
 
 /// Shows a response's head, which begins at the front of `bytes`.
@@ -548,6 +552,11 @@ fn is_token(name: &[u8]) -> bool {
 /// Whether the rules want the client's connection closed after the exchange.
 pub(super) fn closes(rules: &Ruled) -> bool {
     rules.flow().http.as_ref().is_some_and(|http| http.close)
+}
+
+/// Whether the rules leave HTTP.
+pub(super) fn is_disabled(rules: &Ruled) -> bool {
+    rules.flow().http.as_ref().is_some_and(|http| http.disabled)
 }
 
 /// Takes the request that a rule wants sent instead, and forgets what came of the last.

@@ -332,7 +332,10 @@ async fn answer(worker: &Worker, wait: &Wait) -> Result<Value, String> {
             name,
             record,
             server,
-        } => dns::resolve(name, record, *server).await,
+        } => {
+            let id = worker.rules.random() as u16;
+            dns::resolve(name, record, *server, id).await
+        }
         Wait::Connect {
             udp,
             to,

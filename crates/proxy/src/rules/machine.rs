@@ -1,10 +1,13 @@
 //! A worker's engine and the programs it has loaded.
 
 use super::host::{Files, WorkerHost};
+use super::policy::Policy;
+use super::profile::RuleProfile;
 use super::sideband::Sidebands;
 use super::syslog::Ways;
 use super::world::{Limits, RuleSet};
-use crate::snapshot::Snapshot;
+use crate::client::Client;
+use crate::snapshot::{Snapshot, Virtual};
 use crate::sys;
 use crate::worker::Worker;
 use rules::{Engine, Failure, Program};
@@ -14,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tracing::error;
+use wire::h1::RequestHead;
 
 /// What a worker needs to run rules.
 #[derive(Default)]
@@ -21,6 +25,7 @@ pub(crate) struct Machine {
     /// Made when there is a rule to run.
     engine: RefCell<Option<(Limits, Engine)>>,
     loaded: RefCell<HashMap<model::Name, Loaded>>,
+    policies: RefCell<HashMap<model::Name, Rc<Policy>>>,
     /// Whether a task waits for scripts that `RULE_INIT` has set.
     waits: Cell<bool>,
     entropy: RefCell<Vec<u64>>,
@@ -43,11 +48,13 @@ impl Machine {
     pub(crate) fn prepare(&self, worker: &Worker) {
         let snapshot = worker.snapshot();
         self.files.borrow_mut().forget();
-        if snapshot.virtuals.values().all(|v| v.rules.is_none()) {
+        if snapshot.virtuals.values().all(|v| v.rules.is_none() && v.routes.is_empty()) {
             self.loaded.borrow_mut().clear();
+            self.policies.borrow_mut().clear();
             return;
         }
         self.limit(worker, &snapshot);
+        self.prepare_policies(&snapshot);
         let mut loaded = HashMap::new();
         let before = self.loaded.take();
         let mut failures = Vec::new();
@@ -90,6 +97,35 @@ impl Machine {
         self.wait(worker);
     }
 
+    /// Compiles the routes of the virtuals, where they are not the same as before.
+    fn prepare_policies(&self, snapshot: &Snapshot) {
+        let before = self.policies.take();
+        let mut policies = HashMap::new();
+        for (name, service) in &snapshot.virtuals {
+            let known = before.get(name).filter(|known| known.is_of(&service.cases));
+            let policy = match known {
+                Some(known) => Some(Rc::clone(known)),
+                None if service.routes.is_empty() => None,
+                None => self.with(|engine| Policy::load(engine, name.as_str(), &service.cases)),
+            };
+            policies.extend(policy.map(|policy| (name.clone(), policy)));
+        }
+        self.policies.replace(policies);
+    }
+
+    /// The number of the route of a virtual that takes a request, if one does.
+    pub(crate) fn route(&self, worker: &Worker, client: &Client, service: &Virtual, head: &RequestHead, buf: &[u8]) -> Option<usize> {
+        let policy = self.policies.borrow().get(&service.name).cloned();
+        match policy {
+            Some(policy) if policy.is_of(&service.cases) => policy.decide(worker, client, head, buf),
+            // The virtual is one of a configuration that is no longer in force, for this last exchange.
+            _ => {
+                let policy = self.with(|engine| Policy::load(engine, service.name.as_str(), &service.cases))?;
+                policy.decide(worker, client, head, buf)
+            }
+        }
+    }
+
     /// A virtual's rules, as this worker has loaded them.
     pub(super) fn loaded(&self, name: &model::Name) -> Option<Loaded> {
         self.loaded.borrow().get(name).cloned()
@@ -116,9 +152,10 @@ impl Machine {
     }
 
     /// How often handlers and commands ran, and how long.
-    pub(crate) fn profile(&self) -> Vec<rules::ProfileRow> {
+    pub(crate) fn profile(&self) -> Vec<RuleProfile> {
         let loaded = self.loaded.borrow();
-        loaded.values().flat_map(|l| l.program.profile()).collect()
+        let rows = loaded.values().flat_map(|l| l.program.profile());
+        rows.map(|row| RuleProfile::of(&row)).collect()
     }
 
     /// Sees to it that the engine has the limits of the configuration.
@@ -133,7 +170,9 @@ impl Machine {
             }
             None => {
                 let seed = worker.random();
-                *engine = Some((limits, Engine::new(limits.for_engine(), seed)));
+                let mut made = Engine::new(limits.for_engine(), seed);
+                made.set_profiling(true);
+                *engine = Some((limits, made));
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Rules' view of the store.
 #[derive(Clone, Debug)]
-pub struct SharedTable(pub Arc<Store>);
+pub(crate) struct SharedTable(pub Arc<Store>);
 
 impl Table for SharedTable {
     fn get(&self, key: Key<'_>, now: Duration, touch: bool) -> Option<Value> {

@@ -52,8 +52,8 @@ async fn talk(
         rules.accept(worker, &gone).await?;
     }
     answer(rules, &client.channel).await?;
-    let held = hold_back(worker, client, rules).await?;
-    client.pending = held;
+    let (passed, held) = hold_back(worker, client, rules).await?;
+    client.pending = passed;
     let mut turns = 0;
     let (slot, member) = loop {
         turns += 1;
@@ -79,8 +79,8 @@ async fn talk(
         }
     };
     connected(worker, client, rules, &member, slot.member()).await?;
-    let ending = if holds(rules) {
-        let relayed = between(worker, client, rules, &member, notes).await;
+    let ending = if holds(rules) || !held.is_empty() {
+        let relayed = between(worker, client, rules, &member, held, notes).await;
         relayed?
     } else {
         relay(worker, client, &slot, &member, notes).await
@@ -106,8 +106,13 @@ pub(super) fn reselects(rules: &Ruled) -> bool {
     std::mem::take(&mut rules.flow().steering.reselect)
 }
 
-/// Lets the rules see what the client says first, as far as they ask for it. Returns what goes on to the member.
-async fn hold_back(worker: &Worker, client: &Client, rules: &Ruled) -> Result<Vec<u8>, Stop> {
+/// Lets the rules see what the client says first, until they let something go on. Returns that, and what they still hold
+/// back.
+async fn hold_back(
+    worker: &Worker,
+    client: &Client,
+    rules: &Ruled,
+) -> Result<(Vec<u8>, Vec<u8>), Stop> {
     let most = worker.in_force().world.limits.collect;
     let mut bytes = client.pending.clone();
     let mut passed = Vec::new();
@@ -129,9 +134,14 @@ async fn hold_back(worker: &Worker, client: &Client, rules: &Ruled) -> Result<Ve
         }
         see(worker, client, rules, true, &mut bytes, &mut passed).await?;
         answer(rules, &client.channel).await?;
+        if !passed.is_empty() {
+            break;
+        }
     }
-    passed.extend_from_slice(&bytes);
-    Ok(passed)
+    if rules.flow().client_data.wanted.is_none() {
+        passed.append(&mut bytes);
+    }
+    Ok((passed, bytes))
 }
 
 /// Passes by what the rules have asked to skip. Returns how much they want to see then.
@@ -251,11 +261,12 @@ async fn between(
     client: &Client,
     rules: &Ruled,
     member: &Channel,
+    held: Vec<u8>,
     notes: &mut Notes,
 ) -> Result<Ending, Stop> {
     let moved = (Cell::new(0), Cell::new(0));
-    let up = way(worker, client, rules, member, true, &moved.0);
-    let down = way(worker, client, rules, member, false, &moved.1);
+    let up = way(worker, client, rules, member, true, held, &moved.0);
+    let down = way(worker, client, rules, member, false, Vec::new(), &moved.1);
     let both = reactor::join(up, down);
     let stop = std::future::poll_fn(|cx| {
         if worker.phase() == Phase::Stopping {
@@ -279,6 +290,7 @@ async fn way(
     rules: &Ruled,
     member: &Channel,
     from_client: bool,
+    mut bytes: Vec<u8>,
     moved: &Cell<u64>,
 ) -> Result<(), Stop> {
     let (from, to) = match from_client {
@@ -286,7 +298,6 @@ async fn way(
         false => (member, &client.channel),
     };
     let most = worker.in_force().world.limits.collect;
-    let mut bytes = Vec::new();
     loop {
         let part = read(client, from).await.map_err(|_| Stop::Gone)?;
         let ended = part.is_empty();
