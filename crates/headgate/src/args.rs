@@ -34,6 +34,9 @@ pub(crate) enum Command {
     DemoOrigins,
     /// Generate traffic
     Gen(Generate),
+    /// Look rules over, test them, measure them
+    #[command(subcommand)]
+    Rule(RuleCommand),
     /// Print the version
     Version,
 }
@@ -141,6 +144,58 @@ pub(crate) struct Weight {
     /// Its share relative to the others; 0 for nothing new
     #[arg(value_parser = clap::value_parser!(u16).range(0..=256))]
     pub(crate) weight: u16,
+    #[command(flatten)]
+    pub(crate) socket: Socket,
+}
+
+/// What can be done with rules.
+#[derive(Subcommand)]
+pub(crate) enum RuleCommand {
+    /// Tell what is wrong with rules, with line and column
+    Check(RuleCheck),
+    /// Run test files without a network, and say what is not as they expect
+    Test(RuleTest),
+    /// Print how many cycles events and commands take: of the process that runs, or of test files
+    Profile(RuleProfile),
+}
+
+#[derive(Args)]
+pub(crate) struct RuleCheck {
+    /// The rules, as one virtual has them
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RuleTest {
+    /// Test files, and folders with files that end in .test
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Run only tests whose names contain this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) only: String,
+    /// Print only what fails, and how many there were
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RuleProfile {
+    /// Test files to be run for it; without any, the process that runs is asked
+    #[arg(value_name = "PATH")]
+    pub(crate) files: Vec<PathBuf>,
+    /// How often each test is run
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Show commands as well; counting them makes events slower
+    #[arg(long)]
+    pub(crate) commands: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) socket: Socket,
 }

@@ -4,7 +4,7 @@ use crate::args::{Socket, Steer};
 use control::client::{Client, ClientError, segment};
 use control::status::Picture;
 use control::top::{self, TopError};
-use control::view::{Counters, Done, MemberChange, MemberState, Pool};
+use control::view::{Counters, Done, MemberChange, MemberState, Pool, ProfiledEvent};
 use std::env;
 use std::io::{self, IsTerminal, Write, stdout};
 use std::path::PathBuf;
@@ -35,7 +35,24 @@ enum CommandError {
 
 /// Carries out a command.
 pub(crate) fn steer(command: Steer) -> ExitCode {
-    match carry_out(command) {
+    report(carry_out(command))
+}
+
+/// Prints what the rules of the running process take.
+pub(crate) fn rule_profile(socket: &Socket, commands: bool, json: bool) -> ExitCode {
+    let ask = || {
+        let mut rows: Vec<ProfiledEvent> = client(socket)?.get("/v1/rules/profile")?;
+        rows.retain(|row| commands || row.command.is_none());
+        match json {
+            true => print_json(&rows),
+            false => print(&crate::rule::table(&rows)),
+        }
+    };
+    report(ask())
+}
+
+fn report(done: Result<(), CommandError>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read the output has had enough of it.
         Err(CommandError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {

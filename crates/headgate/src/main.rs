@@ -10,6 +10,7 @@ mod demo;
 mod log;
 mod notify;
 mod privileges;
+mod rule;
 mod run;
 mod traffic;
 mod upgrade;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Origin(args) => traffic::origin(&args),
         Command::DemoOrigins => demo::origins(),
         Command::Gen(args) => traffic::generate(&args),
+        Command::Rule(command) => rule::rule(command),
         Command::Version => {
             println!("headgate {}", args::VERSION);
             ExitCode::SUCCESS
