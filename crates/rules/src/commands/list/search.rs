@@ -6,7 +6,7 @@ use crate::commands::ensemble::{choose, clamp, index};
 use crate::commands::glob;
 use crate::fault::Fault;
 use crate::regex::{Flags, Regex};
-use crate::value::Value;
+use crate::value::{Bytes, Value};
 use std::cmp::Ordering;
 
 pub(super) const USAGE: &str = "?options? list pattern";
@@ -161,8 +161,8 @@ fn find_sorted(
 
 /// What an item is to be like.
 enum Matcher<'a> {
-    Same(&'a Value),
-    Glob(crate::value::Bytes<'a>),
+    Same(Bytes<'a>),
+    Glob(Bytes<'a>),
     Regexp(Box<Regex>),
     Integer(i64),
     Real(f64),
@@ -177,7 +177,7 @@ impl<'a> Matcher<'a> {
                 if glob.iter().any(|byte| b"*?[\\".contains(byte)) {
                     Matcher::Glob(glob)
                 } else {
-                    Matcher::Same(pattern)
+                    Matcher::Same(glob)
                 }
             }
             (Mode::Regexp, _) => {
@@ -185,7 +185,7 @@ impl<'a> Matcher<'a> {
                     .map_err(|error| Fault::error(error.to_string()))?;
                 Matcher::Regexp(Box::new(regex))
             }
-            (_, Kind::Ascii) => Matcher::Same(pattern),
+            (_, Kind::Ascii) => Matcher::Same(pattern.bytes()),
             (_, Kind::Dictionary) => Matcher::Dictionary(pattern),
             (_, Kind::Integer) => Matcher::Integer(pattern.int()?),
             (_, Kind::Real) => Matcher::Real(real(pattern)?),
@@ -194,7 +194,10 @@ impl<'a> Matcher<'a> {
 
     fn matches(&self, ctx: &mut Ctx<'_>, item: &Value) -> Result<bool, Fault> {
         Ok(match self {
-            Matcher::Same(pattern) => pattern.same_text(item),
+            Matcher::Same(pattern) => match item {
+                Value::Text(text) => *text.chars() == **pattern,
+                other => *other.bytes() == **pattern,
+            },
             Matcher::Glob(pattern) => glob(pattern, &item.bytes(), false),
             Matcher::Regexp(regex) => regex
                 .is_match(&item.bytes(), ctx.steps())
