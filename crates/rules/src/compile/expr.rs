@@ -43,6 +43,14 @@ impl Compiler<'_, '_> {
 
     /// An expression that leaves its value.
     pub(super) fn expr(&mut self, expr: &Expr) {
+        if !self.deeper() {
+            return self.constant(Value::Empty);
+        }
+        self.expr_here(expr);
+        self.deep -= 1;
+    }
+
+    fn expr_here(&mut self, expr: &Expr) {
         if let Some(value) = fold(expr) {
             self.constant_exactly(value);
             return;
@@ -108,6 +116,15 @@ impl Compiler<'_, '_> {
 
     /// Jumps if the expression is not true; the jumps are to be pointed.
     pub(super) fn jump_unless(&mut self, expr: &Expr) -> Vec<usize> {
+        if !self.deeper() {
+            return vec![self.emit(Op::JumpIfNot(0))];
+        }
+        let jumps = self.jump_unless_here(expr);
+        self.deep -= 1;
+        jumps
+    }
+
+    fn jump_unless_here(&mut self, expr: &Expr) -> Vec<usize> {
         match expr {
             Expr::And(both) => {
                 let mut jumps = self.jump_unless(&both.0);
@@ -141,6 +158,15 @@ impl Compiler<'_, '_> {
 
     /// Jumps if the expression is true.
     fn jump_if(&mut self, expr: &Expr) -> Vec<usize> {
+        if !self.deeper() {
+            return vec![self.emit(Op::JumpIf(0))];
+        }
+        let jumps = self.jump_if_here(expr);
+        self.deep -= 1;
+        jumps
+    }
+
+    fn jump_if_here(&mut self, expr: &Expr) -> Vec<usize> {
         match expr {
             Expr::Or(both) => {
                 let mut jumps = self.jump_if(&both.0);

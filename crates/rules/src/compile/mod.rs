@@ -117,6 +117,8 @@ pub(crate) struct Compiler<'c, 'e> {
     /// The side that commands are turned to here by a command around them.
     side: Option<Side>,
     nesting: u32,
+    /// How deep parts of words and of expressions stand in each other here, through all the texts around.
+    deep: u32,
     problems: Vec<Problem>,
 }
 
@@ -133,6 +135,9 @@ enum Around {
 
 /// How deep bodies may stand in bodies.
 const NESTING: u32 = 100;
+
+/// How deep parts of words and of expressions may stand in each other: each is a few calls on the stack.
+const DEPTH: u32 = 800;
 
 impl<'c, 'e> Compiler<'c, 'e> {
     pub(crate) fn new(env: &'c mut Env<'e>, slots: Slots<'c>, source: Rc<Source>) -> Self {
@@ -152,6 +157,7 @@ impl<'c, 'e> Compiler<'c, 'e> {
             around: Vec::new(),
             side: None,
             nesting: 0,
+            deep: 0,
             problems: Vec::new(),
         }
     }
@@ -538,17 +544,40 @@ impl<'c, 'e> Compiler<'c, 'e> {
     }
 
     fn part(&mut self, part: &Part) {
+        if !self.deeper() {
+            return self.constant(Value::Empty);
+        }
         match part {
             Part::Text(text) => self.literal(text),
             Part::Var(var) => self.load(&var.name, var.index.as_deref()),
+            Part::Script(_) if self.nesting >= NESTING => {
+                self.too_deep();
+                self.constant(Value::Empty);
+            }
             Part::Script(script) => {
-                if self.nesting >= NESTING {
-                    return self.constant(Value::Empty);
-                }
                 self.nesting += 1;
                 self.script(script, true);
                 self.nesting -= 1;
             }
+        }
+        self.deep -= 1;
+    }
+
+    /// Goes a level deeper, unless that is too deep. Who was let in takes it off `deep` again.
+    fn deeper(&mut self) -> bool {
+        if self.deep >= DEPTH {
+            self.too_deep();
+            return false;
+        }
+        self.deep += 1;
+        true
+    }
+
+    fn too_deep(&mut self) {
+        let at = self.marks.last().map_or(0, |mark| mark.1);
+        let message = "scripts stand too deep in each other";
+        if self.problems.last().is_none_or(|last| last.message != message) {
+            self.problem(at, message);
         }
     }
 
