@@ -251,7 +251,9 @@ fn an_offender_is_turned_away_from_its_next_connection_on() {
     );
     let mut client = proxy.connect();
     client.get("/bad");
-    assert!(proxy.connect().is_ended());
+    let mut refused = proxy.connect();
+    refused.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert!(refused.is_ended());
     // The one that is there goes on.
     assert!(client.get("/").0.starts_with("HTTP/1.1 200"));
 }
