@@ -1,4 +1,5 @@
 //! Rules that come with Headgate, tests of commands, and what `headgate rule` says.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -131,12 +131,13 @@ fn surroundings(node: &Node, setup: &mut Setup, folder: &Path) -> Parsed<bool> {
             setup.sidebands.push((target.as_bytes().to_vec(), received));
         }
         "time" => {
-            setup.now = time(rest).ok_or_else(|| {
+            let known = time(rest);
+            setup.now = known.ok_or_else(|| {
                 wrong(
                     node,
                     "`time` wants seconds since 1970 or 2026-01-31T12:00:00Z",
                 )
-            })?
+            })?;
         }
         "worker" => {
             let (n, of) = rest.split_once(" of ").unwrap_or((rest, "1"));

@@ -44,10 +44,10 @@ pub(super) struct Setup {
     pub(super) geography: Vec<(IpAddr, u8, String, Vec<u8>)>,
     /// Categories of addresses of bad repute.
     pub(super) reputation: Vec<(IpAddr, u8, String)>,
-    /// What names resolve to: name, type, and the answer as a list.
-    pub(super) names: Vec<(Vec<u8>, String, Result<Vec<u8>, String>)>,
-    /// What sideband connections receive: where to, and the bytes in the order in which they come. No bytes: it can't be opened.
-    pub(super) sidebands: Vec<(Vec<u8>, Option<Vec<Vec<u8>>>)>,
+    /// What names resolve to.
+    pub(super) names: Vec<Name>,
+    /// What sideband connections receive.
+    pub(super) sidebands: Vec<Sideband>,
     /// The time at the start, since the Unix epoch.
     pub(super) now: Duration,
     /// Which worker, and of how many.
@@ -110,6 +110,12 @@ pub(super) enum Text {
     /// Any but this one.
     IsNot(Vec<u8>),
 }
+
+/// What a name resolves to: the name, the record's type, and the answer as a list or why there is none.
+pub(super) type Name = (Vec<u8>, String, Result<Vec<u8>, String>);
+
+/// Where a sideband connection goes, and what comes on it in which order; nothing where it can't be opened.
+pub(super) type Sideband = (Vec<u8>, Option<Vec<Vec<u8>>>);
 
 /// A pool.
 #[derive(Clone, Debug)]

@@ -63,7 +63,7 @@ pub(super) fn nodes(lines: &[Line]) -> Result<Vec<Node>, TestFileError> {
     for line in lines {
         let here = indent(&line.text);
         let content = line.text.trim_start();
-        let at = *depth.get_or_insert_with(|| here);
+        let at = *depth.get_or_insert(here);
         if content.is_empty() {
             if nodes.is_empty() {
                 depth = None;
