@@ -148,6 +148,10 @@ impl Ctx<'_> {
     ///
     /// Tcl's `can't set "…": variable is array` and its kin.
     pub fn set(&mut self, name: &Value, value: Value) -> Result<(), Fault> {
+        if name.bytes().last() == Some(&b')') {
+            // What an array takes for an element, as for one whose array is known beforehand.
+            self.charge(64)?;
+        }
         self.scopes.set_named(self.statics, &name.bytes(), value)
     }
 

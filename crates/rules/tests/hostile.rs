@@ -74,6 +74,8 @@ fn what_never_ends_is_ended() {
         ("set a x; while 1 {append a $a}", "memory"),
         ("set a x; while 1 {set a [concat $a $a]}", "memory"),
         ("string repeat abc 1000000000", "memory"),
+        ("set i 0; while 1 {set a([incr i]) x}", "memory"),
+        ("set i 0; while 1 {incr i; set a($i) x}", "memory"),
         ("format %1000000000d 1", "memory"),
         ("binary format x1000000000", "memory"),
         ("set s {eval $s}; eval $s", "recursion"),
@@ -89,7 +91,7 @@ fn what_never_ends_is_ended() {
 fn engine() -> Engine {
     let limits = Limits {
         steps: 1_000_000,
-        bytes: 64 << 20,
+        bytes: 8 << 20,
         depth: 100,
     };
     Engine::new(limits, 1)
