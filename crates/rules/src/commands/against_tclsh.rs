@@ -1,6 +1,6 @@
 //! Compares commands with those of tclsh 8.6, where it is installed, over random arguments on which both versions agree.
 
-use super::testing::Bench;
+use super::testing::{Bench, Dice};
 use crate::value::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -165,34 +165,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     Some((0..text.len()).step_by(2).map(byte).collect())
 }
 
-/// A sequence of numbers that looks random and is the same each time.
-struct Dice(u64);
-
 impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ mixed >> 31) % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, bound: usize) -> bool {
-        self.below(bound) == 0
-    }
-
-    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len())]
-    }
-
-    /// A text of up to `most` of these characters.
-    fn text(&mut self, chars: &str, most: usize) -> String {
-        let len = self.below(most + 1);
-        (0..len)
-            .map(|_| char::from(chars.as_bytes()[self.below(chars.len())]))
-            .collect()
-    }
-
     fn index(&mut self) -> String {
         if self.one_in(3) {
             self.pick(&["end", "end-1", "end-2", "end-9", "x", ""])

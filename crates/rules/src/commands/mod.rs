@@ -7,6 +7,8 @@ mod binary;
 mod clock;
 mod ensemble;
 mod format;
+#[cfg(test)]
+mod hostile;
 mod info;
 mod later;
 mod list;

@@ -127,6 +127,35 @@ pub(crate) fn check(cases: &[(&str, &str)]) {
     }
 }
 
+/// A sequence of numbers that looks random and is the same each time.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+
+    pub(crate) fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+
+    pub(crate) fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
+
+    /// A text of up to `most` of these characters.
+    pub(crate) fn text(&mut self, chars: &str, most: usize) -> String {
+        let len = self.below(most + 1);
+        (0..len)
+            .map(|_| char::from(chars.as_bytes()[self.below(chars.len())]))
+            .collect()
+    }
+}
+
 impl Host for Nowhere {
     fn now(&self) -> Duration {
         self.now

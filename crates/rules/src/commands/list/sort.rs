@@ -253,6 +253,29 @@ mod tests {
     }
 
     #[test]
+    fn a_command_can_compare() {
+        check(&[
+            ("lsort -command {string compare} {c a b a}", "a a b c"),
+            (
+                "lsort -command {string compare} -unique -decreasing {c a b a}",
+                "c b a",
+            ),
+            (
+                "lsort -command {string compare} -index 1 {{a 2} {b 1}}",
+                "{b 1} {a 2}",
+            ),
+            (
+                "lsort -command list {b a}",
+                "!-compare command returned non-numeric result",
+            ),
+            (
+                "lsort -command {string length} {b a}",
+                "!wrong # args: should be \"string length string\"",
+            ),
+        ]);
+    }
+
+    #[test]
     fn what_cannot_be_sorted_is_told() {
         check(&[
             (
