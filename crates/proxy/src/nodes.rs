@@ -11,10 +11,13 @@ use std::sync::Arc;
 /// The nodes of a worker.
 #[derive(Default)]
 pub(crate) struct Nodes {
-    known: RefCell<HashMap<(SocketAddr, Option<u32>), Arc<Backend>>>,
+    known: RefCell<Known>,
     /// Numbers given so far: none is given twice, for connections are kept by them.
     given: Cell<u32>,
 }
+
+/// By address, and the number of the pool whose settings they have.
+type Known = HashMap<(SocketAddr, Option<u32>), Arc<Backend>>;
 
 /// Beyond this many, all are forgotten.
 const MOST: usize = 4096;

@@ -1,7 +1,5 @@
 //! HTTP virtuals as clients see them: order, versions, expectations, upgrades, refusals, reloads.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where what it needs fails")]
-
 mod common;
 
 use common::script::{Member, Proxy, answer, ok};

@@ -5,22 +5,23 @@ use super::attempt::{self, Job};
 use super::facts::{Facts, Logged};
 use super::heads::Heads;
 use super::reply::{self, Reply};
+use super::report::{note_text, report};
 use super::request::{Left, Read, read_head};
 use super::route::{self, Action, Decision};
 use super::ruled::{self, Collected, Next};
-use super::sender::forwarded_client;
+use super::sender::{forwarded_client, hash_of, identify};
 use super::vars::Vars;
-use crate::access::{By, Ending, Phase as LogPhase, Record};
+use crate::access::{By, Ending, Phase as LogPhase};
 use crate::client::Client;
 use crate::counters::add;
 use crate::engine::Phase;
 use crate::worker::Worker;
-use model::{HashKey, Upgrades};
+use model::Upgrades;
 use reactor::Buf;
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
-use wire::h1::{self, ChunkError, HeadError, Known, Method, RequestHead, Version};
+use wire::h1::{self, ChunkError, HeadError, Known, Method, Version};
 
 /// Why an exchange gets an answer of Headgate's own instead of a member's.
 #[derive(Clone, Copy, Debug)]
@@ -590,30 +591,6 @@ async fn refuse(
     after
 }
 
-/// The id of a request: the client's own, if that is wanted and it is short and plain, or a new one.
-fn identify(
-    worker: &Worker,
-    client: &Client,
-    head: &RequestHead,
-    buf: &[u8],
-    config: &model::RequestId,
-    out: &mut Vec<u8>,
-) {
-    if config.keep
-        && let Some(id) = head.get(buf, config.header.as_str())
-        && (1..=128).contains(&id.len())
-        && id
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
-    {
-        out.extend_from_slice(id);
-        return;
-    }
-    let high = worker.random();
-    let low = worker.random() ^ u64::from(client.peer.port());
-    out.extend_from_slice(format!("{high:016x}{low:016x}").as_bytes());
-}
-
 /// Whether an upgrade would lead to another HTTP, whose requests would then pass unseen.
 pub(super) fn is_http(protocols: &[u8]) -> bool {
     protocols.split(|&b| b == b',').any(|protocol| {
@@ -627,96 +604,4 @@ pub(super) fn is_http(protocols: &[u8]) -> bool {
 /// A Host field with the address that the client connected to.
 fn push_address(out: &mut Vec<u8>, local: SocketAddr) {
     h1::push_field(out, "Host", local.to_string().as_bytes());
-}
-
-/// The hash by which a member is chosen, where the pool balances by one.
-fn hash_of(
-    balance: &model::Balance,
-    client: IpAddr,
-    head: &RequestHead,
-    buf: &[u8],
-) -> Option<u64> {
-    let model::Balance::Hash(hash) = balance else {
-        return None;
-    };
-    match &hash.on {
-        HashKey::Source => Some(balance::hash_addr(client)),
-        HashKey::Uri => Some(balance::hash_bytes(head.path_and_query(buf))),
-        HashKey::Path => Some(balance::hash_bytes(head.path_only(buf))),
-        HashKey::Header(name) => head.get(buf, name.as_str()).map(balance::hash_bytes),
-        HashKey::Parameter(name) => head
-            .query(buf)
-            .and_then(|query| wire::uri::query_param(query, name.as_bytes()))
-            .map(balance::hash_bytes),
-    }
-}
-
-/// Keeps the texts that the log will want, if it will.
-fn note_text(facts: &mut Facts, head: &RequestHead, buf: &[u8]) {
-    let Some(logged) = &mut facts.logged else {
-        return;
-    };
-    logged.method = head.method_span.of(buf).to_vec();
-    logged.target = head.target.of(buf).to_vec();
-    logged.host = head.authority.of(buf).to_vec();
-    logged.version = head.version;
-    let field = |known| head.get_known(buf, known).unwrap_or(b"").to_vec();
-    logged.user_agent = field(Known::UserAgent);
-    logged.referer = field(Known::Referer);
-}
-
-/// Counts an exchange that is over, and logs it.
-fn report(worker: &Worker, client: &Client, facts: &Facts) {
-    let cells = client.service.state.counters.of(worker.index);
-    match facts.status / 100 {
-        1 => add(&cells.responses_1xx, 1),
-        2 => add(&cells.responses_2xx, 1),
-        3 => add(&cells.responses_3xx, 1),
-        4 => add(&cells.responses_4xx, 1),
-        5 => add(&cells.responses_5xx, 1),
-        _ => {}
-    }
-    add(&cells.bytes_in, facts.bytes_in);
-    add(&cells.bytes_out, facts.bytes_out);
-    let (Some(log), Some(logged)) = (&client.service.log, &facts.logged) else {
-        return;
-    };
-    if !log.wants(worker.random(), facts.ending.is_own_error()) {
-        return;
-    }
-    let member = facts.member.as_ref().map(|m| &**m.name());
-    let micros = |d: std::time::Duration| d.as_micros() as u64;
-    client.channel.with(|stream| {
-        let tls = stream.info();
-        log.write(&Record {
-            time: logged.at,
-            virtual_name: client.service.name.as_str(),
-            client: facts.client(client.peer),
-            local: client.local,
-            protocol: if tls.is_some() { "https" } else { "http" },
-            method: &logged.method,
-            target: &logged.target,
-            host: &logged.host,
-            version: match logged.version {
-                Version::Http10 => "HTTP/1.0",
-                Version::Http11 => "HTTP/1.1",
-            },
-            status: facts.status,
-            bytes_in: facts.bytes_in + facts.relayed.0,
-            bytes_out: facts.bytes_out + facts.relayed.1,
-            pool: facts.pool.as_deref(),
-            member,
-            attempts: facts.attempts,
-            request_id: &facts.request_id,
-            tls: tls.as_ref(),
-            user_agent: &logged.user_agent,
-            referer: &logged.referer,
-            request_us: micros(logged.request),
-            queue_us: micros(logged.queue),
-            connect_us: micros(logged.connect),
-            response_us: micros(logged.response),
-            total_us: micros(logged.begin.elapsed()),
-            ending: facts.ending,
-        });
-    });
 }

@@ -13,6 +13,7 @@ mod facts;
 mod heads;
 mod persist;
 mod reply;
+mod report;
 mod request;
 mod respond;
 pub(crate) mod route;

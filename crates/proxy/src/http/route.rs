@@ -48,7 +48,13 @@ impl Route {
 }
 
 /// The first route that takes the request, or else the virtual's own pool.
-pub(crate) fn decide<'v>(worker: &Worker, client: &Client, service: &'v Virtual, head: &RequestHead, buf: &[u8]) -> Decision<'v> {
+pub(crate) fn decide<'v>(
+    worker: &Worker,
+    client: &Client,
+    service: &'v Virtual,
+    head: &RequestHead,
+    buf: &[u8],
+) -> Decision<'v> {
     let route = if service.routes.is_empty() {
         None
     } else {

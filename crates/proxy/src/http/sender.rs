@@ -1,6 +1,9 @@
-//! Who sent a request, where proxies that are trusted stand before its client.
+//! Who sent a request, where proxies that are trusted stand before its client; the request's id, and the key by which
+//! it is balanced.
 
 use crate::client::Client;
+use crate::worker::Worker;
+use model::HashKey;
 use std::net::{IpAddr, SocketAddr};
 use wire::h1::{self, Known, RequestHead};
 
@@ -21,6 +24,52 @@ pub(super) fn forwarded_client(client: &Client, head: &RequestHead, buf: &[u8]) 
         }
     }
     seen
+}
+
+/// The id of a request: the client's own, if that is wanted and it is short and plain, or a new one.
+pub(super) fn identify(
+    worker: &Worker,
+    client: &Client,
+    head: &RequestHead,
+    buf: &[u8],
+    config: &model::RequestId,
+    out: &mut Vec<u8>,
+) {
+    if config.keep
+        && let Some(id) = head.get(buf, config.header.as_str())
+        && (1..=128).contains(&id.len())
+        && id
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(b))
+    {
+        out.extend_from_slice(id);
+        return;
+    }
+    let high = worker.random();
+    let low = worker.random() ^ u64::from(client.peer.port());
+    out.extend_from_slice(format!("{high:016x}{low:016x}").as_bytes());
+}
+
+/// The hash by which a member is chosen, where the pool balances by one.
+pub(super) fn hash_of(
+    balance: &model::Balance,
+    client: IpAddr,
+    head: &RequestHead,
+    buf: &[u8],
+) -> Option<u64> {
+    let model::Balance::Hash(hash) = balance else {
+        return None;
+    };
+    match &hash.on {
+        HashKey::Source => Some(balance::hash_addr(client)),
+        HashKey::Uri => Some(balance::hash_bytes(head.path_and_query(buf))),
+        HashKey::Path => Some(balance::hash_bytes(head.path_only(buf))),
+        HashKey::Header(name) => head.get(buf, name.as_str()).map(balance::hash_bytes),
+        HashKey::Parameter(name) => head
+            .query(buf)
+            .and_then(|query| wire::uri::query_param(query, name.as_bytes()))
+            .map(balance::hash_bytes),
+    }
 }
 
 /// An address as it stands in X-Forwarded-For: bare, or with a port that is left aside.

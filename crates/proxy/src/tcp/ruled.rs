@@ -320,13 +320,7 @@ async fn way(
             }
             answer(rules, &client.channel).await?;
         }
-        let flow = rules.flow();
-        let wants = match from_client {
-            true => flow.client_data.wanted,
-            false => flow.server_data.wanted,
-        };
-        drop(flow);
-        if wants.is_none() || ended {
+        if !wants(rules, from_client) || ended {
             passed.append(&mut bytes);
         }
         if !passed.is_empty() {
@@ -343,6 +337,15 @@ async fn way(
             let _ = to.with(|s| s.tcp().shutdown(std::net::Shutdown::Write));
             return Ok(());
         }
+    }
+}
+
+/// Whether the rules want to see more of a side.
+fn wants(rules: &Ruled, from_client: bool) -> bool {
+    let flow = rules.flow();
+    match from_client {
+        true => flow.client_data.wanted.is_some(),
+        false => flow.server_data.wanted.is_some(),
     }
 }
 
