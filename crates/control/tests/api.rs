@@ -48,7 +48,7 @@ fn every_route_of_the_document_answers_as_the_document_says() {
             asked += 1;
         }
     }
-    assert_eq!(asked, 16);
+    assert_eq!(asked, 17);
     assert_eq!(rig.ask("POST", "/v1/drain", "").0, 200);
     assert_eq!(rig.ask("GET", "/readyz", "").0, 503);
     let status: Status = rig.client().get("/v1/status").unwrap();
