@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use addr::Prefix;
+
 use crate::check;
 use crate::node::Node;
 use crate::setting::Context;
@@ -40,6 +42,12 @@ config! {
         pub method: Vec<String> = Vec::new(),
         /// All of these fields.
         pub headers: Vec<HeaderMatch> = Vec::new(),
+        /// All of these cookies.
+        pub cookies: Vec<CookieMatch> = Vec::new(),
+        /// A client whose address is in one of these prefixes.
+        pub address: Vec<Prefix> = Vec::new(),
+        /// A client in one of these countries: two letters, as `geography` tells them.
+        pub country: Vec<String> = Vec::new(),
     }
 }
 
@@ -76,6 +84,16 @@ config! {
         pub name: FieldName,
         /// Its value; without it, any.
         pub value: Option<FieldValue> = None,
+    }
+}
+
+config! {
+    /// A cookie that a request must have.
+    pub struct CookieMatch {
+        /// Its name, letters' case as it is.
+        pub name: String,
+        /// Its value; without it, any.
+        pub value: Option<String> = None,
     }
 }
 

@@ -90,10 +90,10 @@ config! {
         /// The most of a body or stream that is held back for a rule.
         #[range(1024, 1073741824)]
         pub collect: Bytes = Bytes::kib(1024),
-        /// Entries of the table that all rules share.
+        /// Entries of the table that all rules share. Taken when the process starts.
         #[range(1, 1000000000)]
         pub table_entries: usize = 1_000_000,
-        /// Memory of that table.
+        /// Memory of that table. Taken when the process starts.
         #[range(65536, 1099511627776.0)]
         pub table_memory: Bytes = Bytes::kib(256 * 1024),
     }
