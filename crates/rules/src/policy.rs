@@ -52,6 +52,8 @@ pub enum Test {
     StartsWith(Vec<u8>),
     /// It ends so, with something before.
     EndsWith(Vec<u8>),
+    /// It ends so.
+    EndsWithOrIs(Vec<u8>),
     /// It is this text, or begins with it and a `/`.
     Under(Vec<u8>),
     /// It is an address within this prefix: `10.0.0.0/8`.
@@ -60,7 +62,7 @@ pub enum Test {
 
 /// The names of the variables in which subjects are kept that are asked for more than once.
 const KEPT: &[(Subject, &[u8], &[&[u8]])] = &[
-    (Subject::Host, b"host", &[b"POLICY::host"]),
+    (Subject::Host, b"host", &[b"HEADGATE::host"]),
     (Subject::Path, b"path", &[b"HTTP::path"]),
     (Subject::Method, b"method", &[b"HTTP::method"]),
     (Subject::Address, b"address", &[b"IP::client_addr"]),
@@ -125,6 +127,7 @@ fn tested(subject: &Subject, test: &Test) -> Expr {
         (_, Test::Present) => truth(true),
         (_, Test::Is(text)) => compare(subject, Binary::TextEqual, text),
         (_, Test::StartsWith(text)) => compare(subject, Binary::StartsWith, text),
+        (_, Test::EndsWithOrIs(text)) => compare(subject, Binary::EndsWith, text),
         (_, Test::EndsWith(text)) => Expr::And(Box::new((
             compare(subject, Binary::EndsWith, text),
             compare(subject, Binary::TextNotEqual, text),

@@ -14,7 +14,7 @@ use crate::access::AccessLog;
 use crate::http::edit::Edits;
 use crate::http::route::Route;
 use crate::resolve::Table;
-use crate::rules::World;
+use crate::rules::{World, policy};
 use crate::snapshot::{Backend, Snapshot, Virtual, VirtualState};
 use balance::{Millis, Pool, PoolSettings};
 use model::Name;

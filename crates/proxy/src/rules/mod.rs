@@ -10,6 +10,7 @@ mod facts;
 mod geography;
 mod host;
 mod machine;
+pub(crate) mod policy;
 pub(crate) mod profile;
 mod sideband;
 mod steer;

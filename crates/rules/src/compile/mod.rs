@@ -576,7 +576,11 @@ impl<'c, 'e> Compiler<'c, 'e> {
     fn too_deep(&mut self) {
         let at = self.marks.last().map_or(0, |mark| mark.1);
         let message = "scripts stand too deep in each other";
-        if self.problems.last().is_none_or(|last| last.message != message) {
+        if self
+            .problems
+            .last()
+            .is_none_or(|last| last.message != message)
+        {
             self.problem(at, message);
         }
     }

@@ -23,6 +23,7 @@ mod hsl;
 mod lb;
 mod misc;
 pub mod persist;
+mod policy;
 mod pool;
 mod resolv;
 mod sideband;
@@ -62,6 +63,7 @@ pub(crate) const TABLES: &[&[Command]] = &[
     sideband::COMMANDS,
     lb::COMMANDS,
     persist::COMMANDS,
+    policy::COMMANDS,
     pool::COMMANDS,
     table::COMMANDS,
 ];
