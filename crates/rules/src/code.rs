@@ -109,6 +109,8 @@ pub(crate) enum Op {
     JumpIfNot(u32),
     /// `[a b] → []`: the comparison and the jump where it does not hold
     JumpUnless(Binary, u32),
+    /// Compares a variable with a constant: where it holds, the next instruction, a jump, is left out.
+    Compare(Binary, Var, u16),
     /// `[value] → []`: to where a table says
     Switch(u32),
     /// `[value pattern] → [truth]`

@@ -143,6 +143,10 @@ impl Compiler<'_, '_> {
             Expr::Binary(operator, operands)
                 if is_comparison(*operator) && fold(expr).is_none() =>
             {
+                if let Some(jump) = self.compare_with_constant(*operator, &operands.0, &operands.1)
+                {
+                    return vec![jump];
+                }
                 self.expr(&operands.0);
                 self.expr(&operands.1);
                 self.depth -= 2;
@@ -154,6 +158,21 @@ impl Compiler<'_, '_> {
                 vec![self.emit(Op::JumpIfNot(0))]
             }
         }
+    }
+
+    /// A comparison of a plain variable with a constant: the jump where it does not hold.
+    fn compare_with_constant(&mut self, operator: Binary, a: &Expr, b: &Expr) -> Option<usize> {
+        let (Expr::Var(var), Some(value)) = (a, fold(b)) else {
+            return None;
+        };
+        if var.index.is_some() {
+            return None;
+        }
+        let var = self.slot(&var.name)?;
+        let constant = u16::try_from(self.consts.len()).ok()?;
+        self.consts.push(value);
+        self.emit(Op::Compare(operator, var, constant));
+        Some(self.emit(Op::Jump(0)))
     }
 
     /// Jumps if the expression is true.

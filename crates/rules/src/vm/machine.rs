@@ -8,7 +8,7 @@ use crate::command::{ANY, Ctx, Run};
 use crate::event::Side;
 use crate::fault::{Error, Fault, Kind, Message, Return};
 use crate::host::Wait;
-use crate::value::{Chars, Number, Value};
+use crate::value::{Number, Value};
 use std::rc::Rc;
 
 /// Runs the texts of a fiber.
@@ -77,10 +77,11 @@ impl Machine<'_, '_> {
                         }
                         Op::Concat(n) => {
                             let at = stack.len() - usize::from(n);
-                            let text = concat(&stack[at..]);
-                            ok!(self.ctx.meter.charge(text.len()));
+                            let scratch = &mut self.fiber.scratch;
+                            join_into(scratch, &stack[at..]);
+                            ok!(self.ctx.meter.charge(scratch.len()));
                             stack.truncate(at);
-                            stack.push(text);
+                            stack.push(Value::new(scratch));
                         }
                         Op::Load(var) => {
                             let scopes = &*self.ctx.scopes;
@@ -112,11 +113,18 @@ impl Machine<'_, '_> {
                                 .store(self.ctx.statics, place(var, scope), value));
                         }
                         Op::StorePop(var) => {
-                            let value = stack.pop().unwrap_or_default();
                             let place = place(var, scope);
-                            match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
-                                Slot::Scalar(old) => *old = value,
-                                _ => ok!(self.ctx.scopes.store(self.ctx.statics, place, value)),
+                            let slot = self.ctx.scopes.slot_mut(self.ctx.statics, place);
+                            match (slot, stack.last()) {
+                                (Slot::Scalar(old), Some(Value::Int(int))) => {
+                                    *old = Value::Int(*int);
+                                    stack.pop();
+                                }
+                                (Slot::Scalar(old), _) => *old = stack.pop().unwrap_or_default(),
+                                _ => {
+                                    let value = stack.pop().unwrap_or_default();
+                                    ok!(self.ctx.scopes.store(self.ctx.statics, place, value));
+                                }
                             }
                         }
                         Op::StoreElement(var, n) => {
@@ -149,13 +157,15 @@ impl Machine<'_, '_> {
                             }
                         }
                         Op::IncrementByPop(var) => {
-                            let by = stack.pop().unwrap_or_default();
                             let place = place(var, scope);
-                            match (self.ctx.scopes.slot_mut(self.ctx.statics, place), &by) {
-                                (Slot::Scalar(Value::Int(int)), Value::Int(by)) => {
+                            let slot = self.ctx.scopes.slot_mut(self.ctx.statics, place);
+                            match (slot, stack.last()) {
+                                (Slot::Scalar(Value::Int(int)), Some(Value::Int(by))) => {
                                     *int = int.wrapping_add(*by);
+                                    stack.pop();
                                 }
                                 _ => {
+                                    let by = stack.pop().unwrap_or_default();
                                     ok!(self.increment(place, None, &by));
                                 }
                             }
@@ -188,45 +198,78 @@ impl Machine<'_, '_> {
                             ok!(self.ctx.meter.spend(1));
                         }
                         Op::JumpIf(to) => {
-                            let condition = stack.pop().unwrap_or_default();
-                            if ok!(condition.truth()) {
+                            let truth = ok!(truth(stack.last()));
+                            stack.pop();
+                            if truth {
                                 pc = to as usize;
                             }
                         }
                         Op::JumpIfNot(to) => {
-                            let condition = stack.pop().unwrap_or_default();
-                            if !ok!(condition.truth()) {
+                            let truth = ok!(truth(stack.last()));
+                            stack.pop();
+                            if !truth {
                                 pc = to as usize;
                             }
                         }
                         Op::JumpUnless(operator, to) => {
-                            let b = stack.pop().unwrap_or_default();
-                            let a = stack.pop().unwrap_or_default();
-                            let holds = match (&a, &b) {
-                                (Value::Int(a), Value::Int(b)) => arith::compare(operator, *a, *b),
+                            // Values are looked at where they are: moving what was just written is slow.
+                            let at = stack.len() - 2;
+                            let holds = match &stack[at..] {
+                                [Value::Int(a), Value::Int(b)] => arith::compare(operator, *a, *b),
                                 _ => None,
                             };
                             let holds = match holds {
                                 Some(holds) => holds,
                                 None => {
-                                    ok!(arith::holds(operator, &a, &b, &mut self.ctx.meter.steps))
+                                    let steps = &mut self.ctx.meter.steps;
+                                    ok!(arith::holds(operator, &stack[at], &stack[at + 1], steps))
                                 }
                             };
+                            stack.truncate(at);
                             if !holds {
                                 pc = to as usize;
                             }
                         }
+                        Op::Compare(operator, var, constant) => {
+                            let place = place(var, scope);
+                            let constant = &code.consts[usize::from(constant)];
+                            let steps = &mut self.ctx.meter.steps;
+                            let holds = match self.ctx.scopes.slot(self.ctx.statics, place) {
+                                Slot::Scalar(value) => {
+                                    let quick = match (value, constant) {
+                                        (Value::Int(a), Value::Int(b)) => {
+                                            arith::compare(operator, *a, *b)
+                                        }
+                                        _ => None,
+                                    };
+                                    match quick {
+                                        Some(holds) => holds,
+                                        None => ok!(arith::holds(operator, value, constant, steps)),
+                                    }
+                                }
+                                _ => {
+                                    let scopes = &*self.ctx.scopes;
+                                    let value = ok!(scopes.load(self.ctx.statics, place));
+                                    ok!(arith::holds(operator, &value, constant, steps))
+                                }
+                            };
+                            pc += usize::from(holds);
+                        }
                         Op::Binary(operator) => {
-                            let b = stack.pop().unwrap_or_default();
-                            let a = top(stack);
-                            if let (Value::Int(x), Value::Int(y)) = (&*a, &b)
-                                && let Some(value) = arith::integers(operator, *x, *y)
-                            {
-                                *a = value;
-                            } else {
-                                let steps = &mut self.ctx.meter.steps;
-                                *a = ok!(arith::binary(operator, a, &b, steps));
-                            }
+                            let at = stack.len() - 2;
+                            let quick = match &stack[at..] {
+                                [Value::Int(a), Value::Int(b)] => arith::integers(operator, *a, *b),
+                                _ => None,
+                            };
+                            let value = match quick {
+                                Some(value) => value,
+                                None => {
+                                    let steps = &mut self.ctx.meter.steps;
+                                    ok!(arith::binary(operator, &stack[at], &stack[at + 1], steps))
+                                }
+                            };
+                            stack.truncate(at);
+                            stack.push(value);
                         }
                         Op::Unary(operator) => {
                             let a = stack.pop().unwrap_or_default();
@@ -315,23 +358,43 @@ impl Machine<'_, '_> {
                         Op::ForeachStep(number, out) => {
                             let info = &code.foreachs[usize::from(number)];
                             let top = stack.len() - 1;
-                            let Value::Int(round) = stack[top] else {
+                            let Value::Int(round) = &mut stack[top] else {
                                 break 'op Fault::error("foreach lost its place");
                             };
-                            let round = round as usize;
+                            let at = *round as usize;
+                            *round += 1;
                             let base = top - info.lists.len();
+                            // One list, one variable: as most are.
+                            if let ([names], [Value::List(list)]) =
+                                (&*info.lists, &stack[base..top])
+                                && let [Target::Slot(var)] = names.as_slice()
+                            {
+                                let Some(item) = list.items().get(at) else {
+                                    pc = out as usize;
+                                    continue 'next;
+                                };
+                                let place = place(*var, scope);
+                                match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
+                                    Slot::Scalar(old) => *old = item.clone(),
+                                    _ => {
+                                        let scopes = &mut *self.ctx.scopes;
+                                        ok!(scopes.store(self.ctx.statics, place, item.clone()));
+                                    }
+                                }
+                                continue 'next;
+                            }
+                            let lists = info.lists.iter().zip(&stack[base..top]);
                             let mut more = false;
-                            for (names, list) in info.lists.iter().zip(&stack[base..top]) {
-                                more |= items(list).len() > round * names.len();
+                            for (names, list) in lists.clone() {
+                                more |= items(list).len() > at * names.len();
                             }
                             if !more {
                                 pc = out as usize;
                                 continue 'next;
                             }
-                            stack[top] = Value::Int(round as i64 + 1);
-                            for (names, list) in info.lists.iter().zip(&stack[base..top]) {
+                            for (names, list) in lists {
                                 for (n, target) in names.iter().enumerate() {
-                                    let item = items(list).get(round * names.len() + n);
+                                    let item = items(list).get(at * names.len() + n);
                                     let item = item.cloned().unwrap_or_default();
                                     ok!(match target {
                                         Target::Slot(var) => self.ctx.scopes.store(
@@ -377,7 +440,9 @@ impl Machine<'_, '_> {
                             let text = if n == 1 {
                                 stack[at].clone()
                             } else {
-                                concat(&stack[at..])
+                                let scratch = &mut self.fiber.scratch;
+                                join_into(scratch, &stack[at..]);
+                                Value::new(scratch)
                             };
                             stack.truncate(at);
                             if let Some(number) = text.number() {
@@ -838,17 +903,20 @@ fn items(list: &Value) -> &[Value] {
 fn join_into(scratch: &mut Vec<u8>, texts: &[Value]) {
     scratch.clear();
     for text in texts {
-        scratch.extend_from_slice(&text.bytes());
+        match text {
+            Value::Text(text) => scratch.extend_from_slice(text.chars()),
+            other => scratch.extend_from_slice(&other.bytes()),
+        }
     }
 }
 
-fn concat(texts: &[Value]) -> Value {
-    let len = texts.iter().map(Value::len).sum();
-    let mut whole = Chars::with_capacity(len);
-    for text in texts {
-        whole.extend_from_slice(&text.bytes());
+#[inline]
+fn truth(condition: Option<&Value>) -> Result<bool, Fault> {
+    match condition {
+        Some(Value::Int(int)) => Ok(*int != 0),
+        Some(other) => other.truth(),
+        None => Ok(false),
     }
-    Value::from_chars(whole)
 }
 
 /// Pops texts that make a script: put together with spaces between, as `concat` does.
