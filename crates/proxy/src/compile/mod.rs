@@ -231,7 +231,11 @@ impl Compiler<'_> {
             deny: set(&config.deny),
             default,
             routes: routes.collect::<Option<_>>()?,
-            cases: config.routes.iter().map(|route| policy::case(&route.when)).collect(),
+            cases: config
+                .routes
+                .iter()
+                .map(|route| policy::case(&route.when))
+                .collect(),
             sni_routes: sni_routes.collect::<Option<_>>()?,
             edits: Edits::compile(&config.headers, None),
             head_limits: wire::h1::HeadLimits {

@@ -48,7 +48,11 @@ impl Machine {
     pub(crate) fn prepare(&self, worker: &Worker) {
         let snapshot = worker.snapshot();
         self.files.borrow_mut().forget();
-        if snapshot.virtuals.values().all(|v| v.rules.is_none() && v.routes.is_empty()) {
+        if snapshot
+            .virtuals
+            .values()
+            .all(|v| v.rules.is_none() && v.routes.is_empty())
+        {
             self.loaded.borrow_mut().clear();
             self.policies.borrow_mut().clear();
             return;
@@ -114,13 +118,23 @@ impl Machine {
     }
 
     /// The number of the route of a virtual that takes a request, if one does.
-    pub(crate) fn route(&self, worker: &Worker, client: &Client, service: &Virtual, head: &RequestHead, buf: &[u8]) -> Option<usize> {
+    pub(crate) fn route(
+        &self,
+        worker: &Worker,
+        client: &Client,
+        service: &Virtual,
+        head: &RequestHead,
+        buf: &[u8],
+    ) -> Option<usize> {
         let policy = self.policies.borrow().get(&service.name).cloned();
         match policy {
-            Some(policy) if policy.is_of(&service.cases) => policy.decide(worker, client, head, buf),
+            Some(policy) if policy.is_of(&service.cases) => {
+                policy.decide(worker, client, head, buf)
+            }
             // The virtual is one of a configuration that is no longer in force, for this last exchange.
             _ => {
-                let policy = self.with(|engine| Policy::load(engine, service.name.as_str(), &service.cases))?;
+                let policy = self
+                    .with(|engine| Policy::load(engine, service.name.as_str(), &service.cases))?;
                 policy.decide(worker, client, head, buf)
             }
         }

@@ -20,7 +20,11 @@ pub(super) struct Policy {
 
 impl Policy {
     /// Compiles cases.
-    pub(super) fn load(engine: &mut rules::Engine, name: &str, cases: &Arc<[Case]>) -> Option<Rc<Self>> {
+    pub(super) fn load(
+        engine: &mut rules::Engine,
+        name: &str,
+        cases: &Arc<[Case]>,
+    ) -> Option<Rc<Self>> {
         let program = match engine.policy(name, cases) {
             Ok(program) => program,
             Err(problems) => {
@@ -50,7 +54,13 @@ impl Policy {
     }
 
     /// The number of the first case that holds for a request.
-    pub(super) fn decide(&self, worker: &Worker, client: &Client, head: &RequestHead, buf: &[u8]) -> Option<usize> {
+    pub(super) fn decide(
+        &self,
+        worker: &Worker,
+        client: &Client,
+        head: &RequestHead,
+        buf: &[u8],
+    ) -> Option<usize> {
         let mut connection = self.connection.borrow_mut();
         connection.flow.client = Ends {
             remote: client.peer,
@@ -110,7 +120,9 @@ fn host(pattern: &HostPattern) -> Test {
 fn path(wanted: &PathMatch) -> Test {
     match wanted {
         PathMatch::Exact(path) => Test::Is(path.clone().into_bytes()),
-        PathMatch::Prefix(prefix) if prefix.ends_with('/') => Test::StartsWith(prefix.clone().into_bytes()),
+        PathMatch::Prefix(prefix) if prefix.ends_with('/') => {
+            Test::StartsWith(prefix.clone().into_bytes())
+        }
         PathMatch::Prefix(prefix) => Test::Under(prefix.clone().into_bytes()),
         PathMatch::Suffix(suffix) => Test::EndsWithOrIs(suffix.clone().into_bytes()),
     }
