@@ -58,3 +58,4 @@ pub(crate) fn echo(socket: &mut WebSocket<TcpStream>, text: &str) {
     socket.send(Message::text(text)).unwrap();
     assert_eq!(socket.read().unwrap().into_text().unwrap(), text);
 }
+

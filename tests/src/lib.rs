@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails here")]
 
 mod certificates;
+mod geography;
 mod headgate;
 mod load;
 mod message;
@@ -13,6 +14,7 @@ mod program;
 mod wire;
 
 pub use certificates::Authority;
+pub use geography::countries;
 pub use headgate::{Builder, Headgate, binary};
 pub use load::{Load, Tally};
 pub use message::Message;
