@@ -97,6 +97,7 @@ impl Value {
     }
 
     /// The value's text.
+    #[inline]
     pub fn bytes(&self) -> Bytes<'_> {
         match self {
             Value::Empty => Bytes::Lent(b""),

@@ -2,7 +2,7 @@
 
 use super::arith;
 use super::frame::{Fiber, Frame, FrameKind};
-use super::scope::{Place, Slot};
+use super::scope::{Place, Scopes, Slot, Statics};
 use crate::code::{Code, Matching, Op, Target, Turn, Var};
 use crate::command::{ANY, Ctx, Run};
 use crate::event::Side;
@@ -49,11 +49,12 @@ impl Machine<'_, '_> {
                 return Ok(Ran::Value(Value::Empty));
             };
             let code = Rc::clone(&frame.code);
+            let ops = code.ops.as_slice();
             let mut pc = frame.pc as usize;
             let scope = frame.scope;
             self.ctx.scopes.current = scope as usize;
             'next: loop {
-                let op = code.ops[pc];
+                let op = ops[pc];
                 pc += 1;
                 let fault = 'op: {
                     // Gives a result's value, or goes to where faults are dealt with.
@@ -67,7 +68,7 @@ impl Machine<'_, '_> {
                     }
                     let stack = &mut self.fiber.stack;
                     match op {
-                        Op::Const(n) => stack.push(code.consts[n as usize].clone()),
+                        Op::Const(n) => push_copy(stack, &code.consts[n as usize]),
                         Op::Pop => {
                             stack.pop();
                         }
@@ -87,7 +88,7 @@ impl Machine<'_, '_> {
                             let scopes = &*self.ctx.scopes;
                             let place = place(var, scope);
                             match scopes.slot(self.ctx.statics, place) {
-                                Slot::Scalar(value) => stack.push(value.clone()),
+                                Slot::Scalar(value) => push_copy(stack, value),
                                 _ => stack.push(ok!(scopes.load(self.ctx.statics, place))),
                             }
                         }
@@ -364,22 +365,41 @@ impl Machine<'_, '_> {
                             let at = *round as usize;
                             *round += 1;
                             let base = top - info.lists.len();
-                            // One list, one variable: as most are.
+                            // One list, as most have, and variables with slots.
                             if let ([names], [Value::List(list)]) =
                                 (&*info.lists, &stack[base..top])
-                                && let [Target::Slot(var)] = names.as_slice()
                             {
-                                let Some(item) = list.items().get(at) else {
+                                let first = at * names.len();
+                                if first >= list.items().len() {
                                     pc = out as usize;
                                     continue 'next;
-                                };
-                                let place = place(*var, scope);
-                                match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
-                                    Slot::Scalar(old) => *old = item.clone(),
-                                    _ => {
-                                        let scopes = &mut *self.ctx.scopes;
-                                        ok!(scopes.store(self.ctx.statics, place, item.clone()));
+                                }
+                                let rest = list.items()[first..]
+                                    .iter()
+                                    .chain(std::iter::repeat(&Value::Empty));
+                                for (target, item) in names.iter().zip(rest) {
+                                    if let Target::Slot(var) = target
+                                        && let Slot::Scalar(old) = self
+                                            .ctx
+                                            .scopes
+                                            .slot_mut(self.ctx.statics, place(*var, scope))
+                                    {
+                                        match item {
+                                            Value::Int(int) => *old = Value::Int(*int),
+                                            Value::Text(text) => {
+                                                *old = Value::Text(Rc::clone(text))
+                                            }
+                                            other => *old = other.clone(),
+                                        }
+                                        continue;
                                     }
+                                    ok!(assign(
+                                        self.ctx.scopes,
+                                        self.ctx.statics,
+                                        target,
+                                        item.clone(),
+                                        scope
+                                    ));
                                 }
                                 continue 'next;
                             }
@@ -396,14 +416,13 @@ impl Machine<'_, '_> {
                                 for (n, target) in names.iter().enumerate() {
                                     let item = items(list).get(at * names.len() + n);
                                     let item = item.cloned().unwrap_or_default();
-                                    ok!(match target {
-                                        Target::Slot(var) => self.ctx.scopes.store(
-                                            self.ctx.statics,
-                                            place(*var, scope),
-                                            item
-                                        ),
-                                        Target::Name(name) => self.ctx.set(name, item),
-                                    });
+                                    ok!(assign(
+                                        self.ctx.scopes,
+                                        self.ctx.statics,
+                                        target,
+                                        item,
+                                        scope
+                                    ));
                                 }
                             }
                         }
@@ -907,6 +926,30 @@ fn join_into(scratch: &mut Vec<u8>, texts: &[Value]) {
             Value::Text(text) => scratch.extend_from_slice(text.chars()),
             other => scratch.extend_from_slice(&other.bytes()),
         }
+    }
+}
+
+/// Sets a loop's variable.
+fn assign(
+    scopes: &mut Scopes,
+    statics: &mut Statics,
+    target: &Target,
+    value: Value,
+    scope: u32,
+) -> Result<(), Fault> {
+    match target {
+        Target::Slot(var) => scopes.store(statics, place(*var, scope), value),
+        Target::Name(name) => scopes.set_named(statics, &name.bytes(), value),
+    }
+}
+
+/// Pushes a copy, written where it is to be: one that is put together elsewhere first comes late.
+#[inline(always)]
+fn push_copy(stack: &mut Vec<Value>, value: &Value) {
+    match value {
+        Value::Int(int) => stack.push(Value::Int(*int)),
+        Value::Text(text) => stack.push(Value::Text(Rc::clone(text))),
+        other => stack.push(other.clone()),
     }
 }
 

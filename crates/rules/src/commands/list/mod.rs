@@ -76,6 +76,12 @@ fn lindex(_: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
 
 /// The item of a list at an index; empty where there is none.
 fn item(list: &Value, at: &Value) -> Result<Value, Fault> {
+    if let (Value::List(list), Value::Int(at)) = (list, at) {
+        let item = usize::try_from(*at)
+            .ok()
+            .and_then(|at| list.items().get(at));
+        return Ok(item.cloned().unwrap_or_default());
+    }
     let items = list.list()?;
     let at = index(at, items.len() as i64 - 1)?;
     let item = usize::try_from(at).ok().and_then(|at| items.get(at));
