@@ -36,11 +36,6 @@ pub(super) const EXCHANGE: Events = Events::of(&[
     Event::HttpResponseContinue,
     Event::StreamMatched,
     Event::HttpDisabled,
-    // HTTP::disable and HTTP::collect are of use before there is a request; others find none there.
-    Event::ClientAccepted,
-    Event::ClientsslHandshake,
-    Event::ClientClosed,
-    Event::ServerClosed,
 ]);
 
 /// The exchange.
