@@ -24,5 +24,5 @@ pub use core::{block_on, millis, now, spawn, tasks, wake_all, yield_now};
 pub use join::{Either, join, race};
 pub use mailbox::{Mailbox, MailboxReceiver, mailbox};
 pub use pipe::Pipe;
-pub use tcp::{ConnectOptions, Listener, Tcp};
+pub use tcp::{ConnectOptions, Control, Figures, Listener, Tcp};
 pub use timer::{Deadline, Elapsed, sleep, timeout};

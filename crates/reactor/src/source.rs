@@ -24,6 +24,7 @@ pub(crate) struct Source {
     ready: Cell<u8>,
     reader: Cell<Key>,
     writer: Cell<Key>,
+    delays: Cell<bool>,
 }
 
 impl Source {
@@ -37,6 +38,7 @@ impl Source {
             ready: Cell::new(READ | WRITE),
             reader: Cell::new(Key::NONE),
             writer: Cell::new(Key::NONE),
+            delays: Cell::new(false),
         })
     }
 
@@ -49,6 +51,15 @@ impl Source {
 
     pub(crate) fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+
+    /// Whether small segments are to wait for others: not, unless it was set.
+    pub(crate) fn delays(&self) -> bool {
+        self.delays.get()
+    }
+
+    pub(crate) fn set_delays(&self, delays: bool) {
+        self.delays.set(delays);
     }
 
     pub(crate) fn is_readable(&self) -> bool {

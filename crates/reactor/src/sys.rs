@@ -277,7 +277,7 @@ pub(crate) fn connect(to: SocketAddr, from: Option<SocketAddr>) -> io::Result<Ow
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no memory is passed.
     let fd = own(check(unsafe { libc::socket(family, kind, 0) })?);
-    set_nodelay(fd.as_raw_fd())?;
+    set_nodelay(fd.as_raw_fd(), true)?;
     if let Some(from) = from {
         set_option(
             fd.as_raw_fd(),
@@ -332,8 +332,36 @@ pub(crate) fn set_option<T>(fd: RawFd, level: i32, name: i32, value: &T) -> io::
     Ok(())
 }
 
-pub(crate) fn set_nodelay(fd: RawFd) -> io::Result<()> {
-    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)
+pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &i32::from(on))
+}
+
+/// Takes a connection's words off the wire: a close says nothing (tcp(7): for those who move connections).
+pub(crate) fn set_repair(fd: RawFd) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_REPAIR, &1i32)
+}
+
+/// The smoothed round trip in microseconds, bytes received and bytes sent, of `struct tcp_info` in linux/tcp.h. A kernel
+/// that knows fewer fields leaves them 0.
+pub(crate) fn tcp_figures(fd: RawFd) -> io::Result<(u32, u64, u64)> {
+    const RTT: usize = 68;
+    const BYTES_RECEIVED: usize = 128;
+    const BYTES_SENT: usize = 200;
+    let mut info = [0u64; 27];
+    let mut len = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: `len` writable bytes.
+    check(unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut len,
+        )
+    })?;
+    let half = info[RTT / 8].to_ne_bytes();
+    let round_trip = u32::from_ne_bytes([half[4], half[5], half[6], half[7]]);
+    Ok((round_trip, info[BYTES_RECEIVED / 8], info[BYTES_SENT / 8]))
 }
 
 /// Raises the receive buffer, as far as the system lets it. SO_RCVBUF would end the kernel's own tuning and has a lower

@@ -8,8 +8,9 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Poll;
+use std::time::Duration;
 
 /// A connected socket. Its methods never block; `Ok(None)` means «not now», after which
 /// [`readable`](Tcp::readable) or [`writable`](Tcp::writable) waits until it may be.
@@ -108,7 +109,10 @@ impl Tcp {
     /// Sends now what [`try_write_more`](Tcp::try_write_more) or a splice with more to follow holds back.
     pub fn push(&self) {
         // Said again, it sends. A connection that is gone has nothing to send.
-        let _ = sys::set_nodelay(self.source.fd());
+        let _ = sys::set_nodelay(self.source.fd(), true);
+        if self.source.delays() {
+            let _ = sys::set_nodelay(self.source.fd(), false);
+        }
     }
 
     fn send(&self, buf: &[u8], flags: i32) -> io::Result<usize> {
@@ -289,6 +293,20 @@ impl Tcp {
         sys::set_linger_zero(self.source.fd())
     }
 
+    /// Makes the close that follows say nothing at all: the peer finds out when it speaks next.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, where the process lacks the right to (CAP_NET_ADMIN).
+    pub fn vanish_on_close(&self) -> io::Result<()> {
+        sys::set_repair(self.source.fd())
+    }
+
+    /// A hand on the connection's settings and figures that does not keep it open.
+    pub fn control(&self) -> Control {
+        Control(Rc::downgrade(&self.source))
+    }
+
     /// The far end's address.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         sys::peer_addr(self.source.fd())
@@ -319,6 +337,51 @@ impl Drop for Tcp {
     }
 }
 
+/// A connection's settings and figures, for those who do not own it. Of one that is closed nothing is known.
+#[derive(Clone, Default)]
+pub struct Control(Weak<Source>);
+
+/// What the kernel counts of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The smoothed time of a round trip.
+    pub round_trip: Duration,
+    /// Bytes that came in.
+    pub received: u64,
+    /// Bytes that went out, those that were sent again among them.
+    pub sent: u64,
+}
+
+impl Control {
+    /// Has small segments wait for the acknowledgement of those before them (Nagle's algorithm), or, as is the rule
+    /// here, not.
+    pub fn delay(&self, delays: bool) {
+        if let Some(source) = self.0.upgrade() {
+            source.set_delays(delays);
+            // A connection that is gone sends nothing in either way.
+            let _ = sys::set_nodelay(source.fd(), !delays);
+        }
+    }
+
+    /// Takes back [`delay`](Control::delay), where that was set.
+    pub fn hurry(&self) {
+        if self.0.upgrade().is_some_and(|source| source.delays()) {
+            self.delay(false);
+        }
+    }
+
+    /// What the kernel counts of it.
+    pub fn figures(&self) -> Option<Figures> {
+        let source = self.0.upgrade()?;
+        let (micros, received, sent) = sys::tcp_figures(source.fd()).ok()?;
+        Some(Figures {
+            round_trip: Duration::from_micros(micros.into()),
+            received,
+            sent,
+        })
+    }
+}
+
 /// A listening socket.
 pub struct Listener {
     source: Rc<Source>,
@@ -331,7 +394,7 @@ impl Listener {
         let fd = sys::duplicate(listener.as_raw_fd())?;
         sys::set_nonblocking(&fd)?;
         // What is accepted inherits it, which saves a call a connection.
-        sys::set_nodelay(fd.as_raw_fd())?;
+        sys::set_nodelay(fd.as_raw_fd(), true)?;
         Ok(Listener {
             source: Source::new(fd),
         })
@@ -395,6 +458,43 @@ mod tests {
         });
         let stream = std::net::TcpStream::from(accepted.as_fd().try_clone_to_owned().unwrap());
         assert!(stream.nodelay().unwrap());
+    }
+
+    #[test]
+    fn figures_are_told_while_the_connection_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        crate::block_on(async {
+            let listener = Listener::new(&listener).unwrap();
+            let client = Tcp::connect(to, &ConnectOptions::default()).await.unwrap();
+            let server = Tcp::from_fd(listener.accept().await.unwrap().0).unwrap();
+            client.write_all(&[0; 1234]).await.unwrap();
+            server.read(&mut [0; 2000]).await.unwrap();
+            let (sends, receives) = (client.control(), server.control());
+            assert_eq!(sends.figures().unwrap().sent, 1234);
+            assert_eq!(receives.figures().unwrap().received, 1234);
+            assert!(sends.figures().unwrap().round_trip > Duration::ZERO);
+            drop(client);
+            assert_eq!(sends.figures(), None);
+        });
+    }
+
+    #[test]
+    fn pushing_leaves_a_connection_that_delays_as_it_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        crate::block_on(async {
+            let client = Tcp::connect(to, &ConnectOptions::default()).await.unwrap();
+            let copy = std::net::TcpStream::from(sys::duplicate(client.as_raw_fd()).unwrap());
+            let control = client.control();
+            assert!(copy.nodelay().unwrap());
+            control.delay(true);
+            client.push();
+            assert!(!copy.nodelay().unwrap());
+            control.delay(false);
+            client.push();
+            assert!(copy.nodelay().unwrap());
+        });
     }
 
     #[test]
