@@ -9,6 +9,14 @@ pub(crate) fn check(config: &Config) -> ExitCode {
     let path = config.path();
     match control::read(&path).0 {
         Ok(config) => {
+            let problems = proxy::check_rules(&config);
+            if !problems.is_empty() {
+                for problem in &problems {
+                    eprintln!("{problem}");
+                }
+                eprintln!("{}: {}", path.display(), counted(problems.len(), "error"));
+                return ExitCode::FAILURE;
+            }
             println!("{}: ok: {}", path.display(), summary(&config));
             ExitCode::SUCCESS
         }

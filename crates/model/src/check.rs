@@ -284,10 +284,11 @@ pub(crate) fn virtual_server(server: &Virtual, node: &Node, cx: &mut Context<'_>
             "without `tls` there is no server name; or set `protocol: tls-passthrough`",
         );
     }
-    if server.pool.is_none() && server.routes.is_empty() && server.sni_routes.is_empty() {
+    let leads = !server.routes.is_empty() || !server.sni_routes.is_empty();
+    if server.pool.is_none() && !leads && server.rules.is_empty() {
         good.needs(
             "",
-            "a virtual needs a `pool`, or routes, to know where to send clients",
+            "a virtual needs a `pool`, routes or rules, to know where to send clients",
         );
     }
     if server.limits.uri_bytes > server.limits.head_bytes {

@@ -212,7 +212,7 @@ a_virtual_that_leads_nowhere: r#"
 virtuals:
   a: {listen: 127.0.0.1:80}
 "# => r#"
-F:2:6: a virtual needs a `pool`, or routes, to know where to send clients
+F:2:6: a virtual needs a `pool`, routes or rules, to know where to send clients
  2 |   a: {listen: 127.0.0.1:80}
    |      ^
 "#

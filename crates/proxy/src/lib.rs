@@ -30,7 +30,7 @@ mod tunnel;
 mod upstream;
 mod worker;
 
-pub use compile::CompileError;
+pub use compile::{CompileError, check_rules};
 pub use counters::{Totals, VirtualCounters};
 pub use engine::{
     Applied, ApplyError, Engine, MemberChange, MemberStatus, NoSuchMember, Options, Phase,

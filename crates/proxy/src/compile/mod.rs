@@ -91,18 +91,7 @@ pub(crate) fn compile(
     names: &Table,
     now: Millis,
 ) -> Result<Compiled, Vec<CompileError>> {
-    let mut compiler = Compiler {
-        config,
-        before,
-        kept: Kept {
-            next_pool: before.next_pool,
-            ..Kept::default()
-        },
-        pools: Vec::new(),
-        reopen: Vec::new(),
-        errors: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let mut compiler = Compiler::new(config, before);
     let mut backends = BTreeMap::new();
     for (name, pool) in &config.pools {
         if let Some(backend) = compiler.backend(name, pool, names, now) {
@@ -133,6 +122,18 @@ pub(crate) fn compile(
     })
 }
 
+/// All that is wrong with a configuration's rules and with what they look things up in. Nothing is opened for it but files
+/// that are read.
+pub fn check_rules(config: &model::Config) -> Vec<CompileError> {
+    let before = Kept::default();
+    let mut compiler = Compiler::new(config, &before);
+    for (name, service) in &config.virtuals {
+        compiler.rules(name, service);
+    }
+    compiler.world();
+    compiler.errors
+}
+
 /// A configuration on its way.
 struct Compiler<'a> {
     config: &'a model::Config,
@@ -144,7 +145,22 @@ struct Compiler<'a> {
     warnings: Vec<String>,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    fn new(config: &'a model::Config, before: &'a Kept) -> Self {
+        Compiler {
+            config,
+            before,
+            kept: Kept {
+                next_pool: before.next_pool,
+                ..Kept::default()
+            },
+            pools: Vec::new(),
+            reopen: Vec::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     fn error(&mut self, at: impl Into<String>, problem: impl ToString) {
         let error = CompileError {
             at: at.into(),
