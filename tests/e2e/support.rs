@@ -59,3 +59,28 @@ pub(crate) fn echo(socket: &mut WebSocket<TcpStream>, text: &str) {
     assert_eq!(socket.read().unwrap().into_text().unwrap(), text);
 }
 
+/// Rules of a configuration, in place.
+pub(crate) fn rules(list: &[(&str, &str)]) -> String {
+    let mut out = "rules:\n".to_owned();
+    for (name, text) in list {
+        out.push_str(&format!("  {name}:\n    text: |\n"));
+        for line in text.lines() {
+            out.push_str(&format!("      {line}\n"));
+        }
+    }
+    out
+}
+
+/// A configuration with one virtual `web` on port 8080 that has one rule `r`, and one pool `app`.
+pub(crate) fn ruled(rule: &str, member: SocketAddr) -> String {
+    rules(&[("r", rule)]) + &config(member, "rules: [r]", "")
+}
+
+/// An origin that answers with the head and body that it got.
+pub(crate) fn mirror() -> Origin {
+    Origin::answering(|request| {
+        let fields = request.fields.iter().map(|(n, v)| format!("{n}: {v}\n"));
+        let fields: String = fields.collect();
+        ok(&format!("{}\n{fields}\n{}", request.line, request.text()))
+    })
+}
