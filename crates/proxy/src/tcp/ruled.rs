@@ -36,7 +36,13 @@ pub(super) async fn serve(
     };
     match talk(worker, client, &rules, routed, notes).await {
         Ok(ending) => ending,
-        Err(stop) => stopped(client, stop),
+        Err(stop) => {
+            if matches!(stop, Stop::Ended(Ended::Close)) {
+                // What was said before the close is still to arrive.
+                let _ = answer(&rules, &client.channel).await;
+            }
+            stopped(client, stop)
+        }
     }
 }
 
