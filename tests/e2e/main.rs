@@ -17,6 +17,8 @@ mod operations;
 mod programs;
 mod rules_changes;
 mod rules_hmac;
+mod rules_http;
+mod rules_reach;
 mod support;
 mod tcp;
 mod tls;
