@@ -6,8 +6,13 @@
 
 mod control;
 mod expr;
+mod names;
+mod procs;
 mod switch;
 mod variables;
+
+pub(crate) use names::{Named, SPECIAL, disabled, named};
+pub(crate) use procs::Procs;
 
 use crate::ast::{At, Command, Part, Script, Word};
 use crate::code::{Code, Commands, Foreach, Guard, Op, Source, Var};
@@ -15,7 +20,8 @@ use crate::event::{Event, Side};
 use crate::map::Map;
 use crate::parse::SyntaxError;
 use crate::value::Value;
-use crate::vm::{Layout, Statics, split_name, static_name};
+use crate::vm::{Layout, Statics, static_name};
+use names::settle;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -29,44 +35,6 @@ pub(crate) struct Env<'e> {
     pub(crate) event: Option<Event>,
     /// Whether names that no command has are errors now, or when they are run.
     pub(crate) strict: bool,
-}
-
-/// Procedures by number and name; those that are called before they are defined have their number already.
-#[derive(Debug, Default)]
-pub(crate) struct Procs {
-    pub(crate) list: Vec<Option<Rc<crate::code::Proc>>>,
-    pub(crate) names: Vec<Rc<str>>,
-    index: Map<Rc<str>, u16>,
-}
-
-impl Procs {
-    pub(crate) fn number(&mut self, name: &str) -> u16 {
-        if let Some(number) = self.find(name) {
-            return number;
-        }
-        let number = self.list.len() as u16;
-        let name: Rc<str> = name.into();
-        self.list.push(None);
-        self.names.push(Rc::clone(&name));
-        self.index.insert(name, number);
-        number
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<u16> {
-        self.index.get(name).copied()
-    }
-
-    /// The number of a procedure as code of a rule names it: one of its own first.
-    pub(crate) fn seen_from(&self, rule: &str, name: &[u8]) -> Option<u16> {
-        let name = std::str::from_utf8(name).ok()?;
-        self.find(&format!("{rule}::{name}"))
-            .or_else(|| self.find(name))
-    }
-
-    /// The procedure that code of a rule names so, if it is defined.
-    pub(crate) fn get(&self, rule: &str, name: &[u8]) -> Option<Rc<crate::code::Proc>> {
-        self.list[usize::from(self.seen_from(rule, name)?)].clone()
-    }
 }
 
 /// Which names become slots.
@@ -601,123 +569,10 @@ impl<'c, 'e> Compiler<'c, 'e> {
     }
 }
 
-/// Tcl commands that BIG-IP disables, and why.
-pub(crate) fn disabled(name: &str) -> Option<&'static str> {
-    let reason = match name {
-        "exec" | "open" | "file" | "fconfigure" | "fcopy" | "fileevent" | "flush" | "gets"
-        | "glob" | "puts" | "pwd" | "cd" | "read" | "seek" | "tell" | "eof" | "fblocked"
-        | "filename" | "pid" | "close" => "rules have no files and start no programs",
-        "socket" => "use connect, send and recv",
-        "source" | "load" | "unload" | "package" | "pkg::create" | "pkg_mkIndex"
-        | "auto_execok" | "auto_import" | "auto_load" | "auto_mkindex" | "auto_mkindex_old"
-        | "auto_qualify" | "auto_reset" | "unknown" => {
-            "a rule is one text, and nothing is loaded from elsewhere"
-        }
-        "interp" | "namespace" | "rename" | "trace" | "exit" | "bgerror" | "encoding"
-        | "history" | "http" | "memory" | "tcl_findLibrary" => "it would reach beyond the rule",
-        "vwait" | "update" | "time" => "a rule waits by after, collect and their like",
-        _ => return None,
-    };
-    Some(reason)
-}
-
-/// Commands that the compiler knows itself.
-pub(crate) const SPECIAL: &[&str] = &[
-    "append",
-    "break",
-    "call",
-    "catch",
-    "clientside",
-    "continue",
-    "error",
-    "eval",
-    "expr",
-    "for",
-    "foreach",
-    "if",
-    "incr",
-    "lappend",
-    "peer",
-    "proc",
-    "return",
-    "serverside",
-    "set",
-    "subst",
-    "switch",
-    "unset",
-    "uplevel",
-    "while",
-];
-
 /// What an error says.
 pub(crate) fn fault_text(fault: &crate::fault::Fault) -> String {
     match fault.kind() {
         crate::fault::Kind::Error(error) => error.message.value().lossy(),
         other => format!("{other:?}"),
-    }
-}
-
-/// Has all of a script stand at one place.
-fn settle(script: &mut Script, at: At) {
-    for command in &mut script.commands {
-        (command.at, command.end) = (at, at);
-        for word in &mut command.words {
-            word.at = at;
-            // Where its text was, it is not any more.
-            word.inner = None;
-            settle_parts(&mut word.parts, at);
-        }
-    }
-}
-
-fn settle_parts(parts: &mut [Part], at: At) {
-    for part in parts {
-        match part {
-            Part::Text(_) => {}
-            Part::Script(script) => settle(script, at),
-            Part::Var(var) => {
-                var.at = at;
-                settle_parts(var.index.as_deref_mut().unwrap_or(&mut []), at);
-            }
-        }
-    }
-}
-
-/// A variable's word: its name, and the parts of its index.
-pub(crate) enum Named<'w> {
-    /// Known now.
-    Plain(&'w [u8], Option<Vec<Part>>),
-    /// Known when it is run.
-    Computed,
-}
-
-/// Takes a word that names a variable apart: `a`, `a(b)`, `a($i)`.
-pub(crate) fn named(word: &Word) -> Named<'_> {
-    match word.parts.as_slice() {
-        [Part::Text(text)] => {
-            let (name, index) = split_name(text);
-            Named::Plain(name, index.map(|index| vec![Part::Text(index.to_vec())]))
-        }
-        [Part::Text(first), rest @ ..] => {
-            let Some(open) = memchr::memchr(b'(', first) else {
-                return Named::Computed;
-            };
-            let Some(Part::Text(last)) = rest.last() else {
-                return Named::Computed;
-            };
-            if last.last() != Some(&b')') {
-                return Named::Computed;
-            }
-            let mut index = Vec::new();
-            if open + 1 < first.len() {
-                index.push(Part::Text(first[open + 1..].to_vec()));
-            }
-            index.extend_from_slice(&rest[..rest.len() - 1]);
-            if last.len() > 1 {
-                index.push(Part::Text(last[..last.len() - 1].to_vec()));
-            }
-            Named::Plain(&first[..open], Some(index))
-        }
-        _ => Named::Computed,
     }
 }

@@ -1,4 +1,4 @@
-//! The machine that runs bytecode: `machine` is its loop, `enter` what begins and leaves procedures and scripts, `arith` its
+//! The machine that runs bytecode: `machine` is its loop, `seldom` what is not worth a place in it, `enter` what begins and leaves procedures and scripts, `arith` its
 //! operators, `scope` its variables, `frame` its stack, `session` what it keeps for a connection.
 
 pub(crate) mod arith;
@@ -6,6 +6,7 @@ mod enter;
 mod frame;
 mod machine;
 mod scope;
+mod seldom;
 mod session;
 
 pub(crate) use enter::compile_proc;
