@@ -36,6 +36,7 @@ fn every_line_of_the_tour_does_what_the_readme_says() {
     // The folder of the sources, as it looks after `make run` has built the program.
     fs::create_dir_all(home.join("target/release")).unwrap();
     symlink(binary(), home.join("target/release/headgate")).unwrap();
+    symlink(root.join("rules"), home.join("rules")).unwrap();
     fs::create_dir(home.join("examples")).unwrap();
     for file in ["quickstart.yaml", "quickstart.sh"] {
         fs::copy(
