@@ -4,7 +4,7 @@
 use crate::member::{Health, Member, MemberId};
 use crate::queue::{Queue, QueueFull, Ticket};
 use crate::retry::RetryWindow;
-use crate::settings::{Admin, MemberSettings, PoolSettings};
+use crate::settings::{Admin, Algorithm, MemberSettings, PoolSettings};
 use crate::slot::Slot;
 use crate::view::View;
 use crate::{Millis, lock};
@@ -30,6 +30,8 @@ pub struct Ask<'a> {
     /// Only this member will do: persistence. It may be drained, a backup or of weight 0, but not disabled, down or
     /// ejected.
     pub only: Option<MemberId>,
+    /// How it is chosen this time, instead of by the pool's own algorithm. A consistent hash needs the pool's to be one.
+    pub algorithm: Option<Algorithm>,
 }
 
 impl Ask<'_> {

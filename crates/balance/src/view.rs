@@ -92,7 +92,7 @@ impl View {
         if self.entries.is_empty() {
             return Pick::Down;
         }
-        match self.algorithm {
+        match ask.algorithm.unwrap_or(self.algorithm) {
             Algorithm::RoundRobin => self.rotate(turn.fetch_add(1, Relaxed), ask),
             Algorithm::LeastConnections => self.least(turn.fetch_add(1, Relaxed), ask),
             Algorithm::PowerOfTwo => self.better_of_two(ask),

@@ -8,7 +8,7 @@ use crate::client::{Channel, Client};
 use crate::counters::{Cells, add};
 use crate::engine::Phase;
 use crate::prelude;
-use crate::rules::Stop;
+use crate::rules::{Stop, method, persist, source};
 use crate::snapshot::{Backend, Virtual};
 use crate::tunnel::{self, End, Side};
 use crate::upstream::ConnectFailure;
@@ -92,6 +92,8 @@ struct Notes {
     backend: Option<Arc<Backend>>,
     member: Option<Arc<Member>>,
     attempts: u32,
+    /// How often rules have handed it to another virtual.
+    handed: u32,
     queue: Duration,
     connect: Duration,
     bytes_in: u64,
@@ -110,6 +112,7 @@ impl Notes {
             backend: None,
             member: None,
             attempts: 0,
+            handed: 0,
             queue: Duration::ZERO,
             connect: Duration::ZERO,
             bytes_in: 0,
@@ -205,7 +208,8 @@ async fn reach(
         let begin = Instant::now();
         let slot = match select(worker, client, backend, &tried, only).await {
             Ok(slot) => slot,
-            Err(ending) => {
+            Err(NotReached::Elsewhere) => return Err(NotReached::Elsewhere),
+            Err(NotReached::Ended(ending)) => {
                 lb_failed(worker, client).await?;
                 return Err(ending.into());
             }
@@ -291,24 +295,42 @@ async fn select(
     backend: &Backend,
     tried: &[MemberId],
     only: Option<MemberId>,
-) -> Result<Slot, Ending> {
+) -> Result<Slot, NotReached> {
+    let rules = client.rules.as_deref();
+    let (mut known, mut kept) = (None, persist::Remember::Nothing);
+    if let Some(rules) = rules.filter(|_| only.is_none() && tried.is_empty()) {
+        (known, kept) = persist::recall(worker, backend, client.peer.ip(), rules);
+    }
     let mut ask = Ask {
         hash: Some(balance::hash_addr(client.peer.ip())),
         random: worker.random(),
         exclude: tried,
-        only,
+        only: only.or(known),
+        algorithm: rules.and_then(method),
     };
     let mut pick = backend.pool.pick(&ask, worker.now());
+    if matches!(pick, Pick::Down) && known.is_some() {
+        // The one that the client comes back to is gone.
+        raise(worker, client, Event::PersistDown).await?;
+        ask.only = None;
+        pick = backend.pool.pick(&ask, worker.now());
+    }
     if matches!(pick, Pick::Down) && !tried.is_empty() {
         // All that are left were tried: better the same again than none.
         ask.exclude = &[];
         pick = backend.pool.pick(&ask, worker.now());
     }
-    match pick {
-        Pick::Slot(slot) => Ok(slot),
-        Pick::Down => Err(refused("no-member", By::Member, LogPhase::Connect)),
-        Pick::Full => Box::pin(queue(worker, client, backend)).await,
-    }
+    let slot = match pick {
+        Pick::Slot(slot) => slot,
+        Pick::Down => return Err(refused("no-member", By::Member, LogPhase::Connect).into()),
+        Pick::Full => {
+            raise(worker, client, Event::LbQueued).await?;
+            Box::pin(queue(worker, client, backend)).await?
+        }
+    };
+    // Of cookies there are none here.
+    let _ = persist::remember(worker, backend, kept, slot.member());
+    Ok(slot)
 }
 
 /// Waits in the pool's queue.
@@ -375,7 +397,8 @@ async fn open(
 ) -> Result<Channel, ConnectFailure> {
     let deadline = &client.deadline;
     deadline.set(backend.config.timeouts.connect);
-    let tcp = Tcp::start_connect(member.address(), &ConnectOptions::default())?;
+    let from = client.rules.as_deref().and_then(source);
+    let tcp = Tcp::start_connect(member.address(), &ConnectOptions { from })?;
     tcp.widen(WINDOW);
     let mut header = prelude::proxy_header(client, &backend.config.proxy_protocol);
     if let Some(context) = &backend.tls {

@@ -830,6 +830,16 @@ impl Connection {
         &self.program
     }
 
+    /// Gives another connection's rules the variables that these share, as they are now.
+    pub fn share_with(&self, other: &mut Connection) {
+        for name in &self.session.shared {
+            other.scopes.adopt(&self.scopes, name);
+            if !other.session.shared.contains(name) {
+                other.session.shared.push(Rc::clone(name));
+            }
+        }
+    }
+
     /// Whether a run waits.
     pub fn is_waiting(&self) -> bool {
         self.run.is_some()

@@ -143,6 +143,11 @@ impl Events {
         Events(!Events::of(events).0)
     }
 
+    /// These and others.
+    pub const fn and(self, others: Events) -> Self {
+        Events(self.0 | others.0)
+    }
+
     /// Whether the event is one of them.
     pub const fn has(self, event: Event) -> bool {
         self.0 & (1 << event as u8) != 0

@@ -173,11 +173,18 @@ pub struct Steering {
     /// Persistence, where a rule has chosen.
     pub persist: Option<Persist>,
     /// The balancing method, where a rule has chosen: `LB::mode`.
-    pub mode: Option<Value>,
+    pub mode: Option<Mode>,
     /// Whether TLS is left out towards the member: `SSL::disable serverside`.
     pub server_tls_off: bool,
-    /// The next virtual that takes the connection: `virtual NAME`.
-    pub host: Option<Value>,
+}
+
+/// How members are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Each in turn, by their weights.
+    RoundRobin,
+    /// The one with the fewest connections for its weight.
+    LeastConnections,
 }
 
 /// Where to.
@@ -197,8 +204,6 @@ pub enum Target {
     Node(SocketAddr),
     /// Another virtual.
     Virtual(Value),
-    /// To where the client meant it to go.
-    Forward,
 }
 
 /// The source address towards the member.

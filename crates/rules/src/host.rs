@@ -3,6 +3,7 @@
 //! What belongs to the connection is in [`Flow`](crate::flow::Flow), which the driver fills before an event and reads after
 //! it. What belongs to the process is behind [`Host`].
 
+use crate::flow::Mode;
 use crate::value::Value;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -41,6 +42,20 @@ pub trait Host {
     /// A pool by its name.
     fn pool(&self, name: &[u8]) -> Option<PoolView>;
 
+    /// The member of a pool that its balancing chooses now, by `mode` where that is given; nothing is counted for it.
+    fn choose(&mut self, pool: &[u8], mode: Option<Mode>) -> Option<MemberView> {
+        let mut members = self.pool(pool)?.members;
+        members.retain(MemberView::is_active);
+        let highest = members.iter().map(|member| member.priority).max()?;
+        members.retain(|member| member.priority == highest);
+        match mode {
+            Some(Mode::LeastConnections) => members
+                .into_iter()
+                .min_by_key(|member| (member.connections << 16) / u64::from(member.ratio.max(1))),
+            Some(Mode::RoundRobin) | None => members.into_iter().next(),
+        }
+    }
+
     /// Whether there is a virtual of that name.
     fn has_virtual(&self, name: &[u8]) -> bool;
 
@@ -68,6 +83,13 @@ pub trait Host {
 
     /// What is counted under a name for `ISTATS::` and other counters of rules.
     fn counter(&mut self, name: &[u8], add: i64) -> i64;
+
+    /// Makes what is counted under a name another number at one go, or forgets it where that is `None`.
+    fn change_counter(&mut self, name: &[u8], change: &mut dyn FnMut(i64) -> Option<i64>) {
+        let was = self.counter(name, 0);
+        let new = change(was).unwrap_or(0);
+        self.counter(name, new.wrapping_sub(was));
+    }
 }
 
 /// A line for the log.

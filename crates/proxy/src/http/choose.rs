@@ -3,9 +3,10 @@
 use super::attempt::{Failed, Job};
 use super::exchange::Refusal;
 use super::facts::Facts;
-use super::{persist, ruled};
+use super::ruled;
 use crate::access::{By, Ending, Phase};
 use crate::counters::add;
+use crate::rules::{method, persist};
 use ::rules::event::Event;
 use balance::{Ask, MemberId, Pick, Slot, TicketState};
 use std::future::poll_fn;
@@ -23,13 +24,14 @@ pub(super) async fn select(
     let mut only = job.only;
     let mut kept = persist::Remember::Nothing;
     if let Some(rules) = job.rules.filter(|_| only.is_none() && tried.is_empty()) {
-        (only, kept) = persist::recall(job, rules);
+        (only, kept) = persist::recall(worker, job.backend, job.client.peer.ip(), rules);
     }
     let mut ask = Ask {
         hash: job.hash,
         random: worker.random(),
         exclude: tried,
         only,
+        algorithm: job.rules.and_then(method),
     };
     let mut pick = pool.pick(&ask, worker.now());
     if let Some(rules) = job.rules
@@ -57,7 +59,7 @@ pub(super) async fn select(
     };
     facts.phase(|l| &mut l.queue);
     if let Ok(slot) = &slot {
-        let cookie = persist::remember(job, kept, slot.member());
+        let cookie = persist::remember(worker, job.backend, kept, slot.member());
         if cookie.is_some() {
             job.cookie.replace(cookie);
         }

@@ -3,6 +3,7 @@
 use super::After;
 use super::attempt::{self, Job};
 use super::facts::{Facts, Logged};
+use super::handover;
 use super::heads::Heads;
 use super::reply::{self, Reply};
 use super::report::{note_text, report};
@@ -15,12 +16,15 @@ use crate::access::{By, Ending, Phase as LogPhase};
 use crate::client::Client;
 use crate::counters::add;
 use crate::engine::Phase;
+use crate::rules::source;
 use crate::worker::Worker;
+use ::rules::event::Event;
 use model::Upgrades;
 use reactor::Buf;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use wire::h1::{self, ChunkError, HeadError, Known, Method, Version};
 
 /// Why an exchange gets an answer of Headgate's own instead of a member's.
@@ -123,7 +127,9 @@ pub(super) async fn exchange(
     let cells = client.service.state.counters.of(worker.index);
     add(&cells.requests, 1);
     let mut rest = Vec::new();
-    let outcome = match &client.rules {
+    let mut outer = None;
+    let rules = client.rules.clone();
+    let outcome = match &rules {
         None => {
             let early = Early::Behind(filled);
             handle(
@@ -132,9 +138,35 @@ pub(super) async fn exchange(
             .await
         }
         Some(rules) => {
-            let rules = &**rules;
-            let seen = ruled::request(worker, client, rules, heads, &mut buf, &mut filled, served);
-            match seen.await {
+            let rules = Rc::clone(rules);
+            let seen = ruled::request(
+                worker,
+                client,
+                &rules,
+                heads,
+                &mut buf,
+                &mut filled,
+                served,
+                true,
+            );
+            let mut seen = seen.await;
+            if let Ok(collected) = seen.as_mut()
+                && rules.hands_over()
+            {
+                let collected = collected.take();
+                outer = Some((Arc::clone(&client.service), Rc::clone(&rules)));
+                let inner = handover::enter(
+                    worker,
+                    client,
+                    heads,
+                    &mut buf,
+                    &mut filled,
+                    served,
+                    collected,
+                );
+                seen = Box::pin(inner).await;
+            }
+            match seen {
                 Ok(collected) => {
                     let early = match collected {
                         Some(collected) => Early::Collected(Box::new(collected)),
@@ -179,6 +211,9 @@ pub(super) async fn exchange(
         }
         outcome => outcome,
     };
+    if let Some((service, rules)) = outer {
+        handover::leave(client, service, rules);
+    }
     match outcome {
         Outcome::Served { keep } => {
             report(worker, client, &facts);
@@ -304,11 +339,20 @@ async fn handle(
     rest: &mut Vec<u8>,
 ) -> Outcome {
     let rules = client.rules.as_deref();
-    let host = rules.and_then(|rules| ruled::host(worker, rules));
+    let host = match rules.map(|rules| ruled::host(worker, rules)) {
+        None => None,
+        Some(Ok(host)) => host,
+        Some(Err(refusal)) => return Outcome::Refused(refusal),
+    };
     let service = host.as_deref().unwrap_or(&client.service);
     let head = &heads.request;
     let limits = &service.config.limits;
     let raw = rules.is_some_and(ruled::is_disabled);
+    if let Some(rules) = rules.filter(|_| raw)
+        && let Err(next) = Box::pin(ruled::raise(worker, client, rules, Event::HttpDisabled)).await
+    {
+        return Outcome::Ruled(next);
+    }
     let mut body = if raw {
         Left::Done
     } else {
@@ -444,7 +488,7 @@ async fn handle(
         only: destination
             .as_ref()
             .and_then(|destination| destination.only),
-        source: rules.and_then(ruled::source),
+        source: rules.and_then(source),
         cookie: RefCell::default(),
         raw,
     };
@@ -473,7 +517,7 @@ async fn handle(
         let job = Job {
             backend,
             only: destination.as_ref().and_then(|d| d.only),
-            source: ruled::source(rules),
+            source: source(rules),
             rendered: job.rendered.clone(),
             cookie: RefCell::default(),
             ..job

@@ -10,8 +10,8 @@ mod collect;
 pub(crate) mod edit;
 mod exchange;
 mod facts;
+mod handover;
 mod heads;
-mod persist;
 mod reply;
 mod report;
 mod request;
@@ -70,6 +70,11 @@ async fn live(worker: Rc<Worker>, mut client: Box<Client>) {
             end_ruled(&worker, &client, &rules, stop).await;
             return;
         }
+    }
+    if client.rules.as_deref().is_some_and(ruled::is_disabled) {
+        // There never was a request.
+        Box::pin(crate::tcp::serve(worker, *client)).await;
+        return;
     }
     let mut wait = client.service.config.timeouts.head;
     loop {

@@ -9,11 +9,11 @@ use super::heads::Heads;
 use super::request::Left;
 use crate::access::{By, Phase as LogPhase};
 use crate::client::Client;
-use crate::rules::{Ruled, Stop, plain, target};
-use crate::snapshot::Backend;
+use crate::rules::{Ruled, Stop, handed_to, target};
+use crate::snapshot::{Backend, Virtual};
 use crate::worker::Worker;
 use ::rules::event::Event;
-use ::rules::flow::{Ends, Held, Http, Selected, Snat, Steering, Target};
+use ::rules::flow::{Ends, Held, Http, Selected};
 use ::rules::message::Message;
 use balance::{Member, MemberId};
 use reactor::Buf;
@@ -60,7 +60,9 @@ pub(super) struct Collected {
     pub(super) bytes_in: u64,
 }
 
-/// Runs the rules of a request whose head is at the front of `buf`; afterwards what they made of it is there.
+/// Runs the rules of a request whose head is at the front of `buf`; afterwards what they made of it is there. Its body
+/// is collected only if it is still there: `may_collect`.
+#[expect(clippy::too_many_arguments, reason = "a request, as it was read")]
 pub(super) async fn request(
     worker: &Worker,
     client: &Client,
@@ -69,6 +71,7 @@ pub(super) async fn request(
     buf: &mut Buf,
     filled: &mut usize,
     served: u64,
+    may_collect: bool,
 ) -> Result<Option<Collected>, Next> {
     begin(rules, served);
     if !rules.wants(Event::HttpRequest) && !rules.wants(Event::HttpRequestData) {
@@ -87,7 +90,7 @@ pub(super) async fn request(
             return Err(Next::Answer);
         }
         (
-            http.request_body.wanted.is_some(),
+            may_collect && http.request_body.wanted.is_some(),
             http.request.is_changed(),
         )
     };
@@ -152,8 +155,9 @@ fn relaxed(limits: &HeadLimits) -> HeadLimits {
 
 /// Forgets the last exchange's decisions.
 fn begin(rules: &Ruled, served: u64) {
+    let lasting = rules.lasting();
     let mut flow = rules.flow();
-    flow.steering = Steering::default();
+    flow.steering = lasting;
     flow.selected = None;
     let http = flow.http.get_or_insert_default();
     let Http {
@@ -221,25 +225,13 @@ pub(super) fn destination(
 }
 
 /// The virtual whose routes are to be asked instead of the client's own.
-pub(super) fn host(worker: &Worker, rules: &Ruled) -> Option<Arc<crate::snapshot::Virtual>> {
-    let flow = rules.flow();
-    let name = match (&flow.steering.target, &flow.steering.host) {
-        (Target::Virtual(name), _) | (_, Some(name)) => name.clone(),
-        _ => return None,
-    };
-    drop(flow);
-    let snapshot = worker.in_force();
-    let service = snapshot.virtuals.get(plain(&name.bytes()))?;
-    let fits = service.config.protocol == model::Protocol::Http;
-    fits.then(|| Arc::clone(service))
-}
-
-/// The address that the member is to see, where a rule has chosen one.
-pub(super) fn source(rules: &Ruled) -> Option<SocketAddr> {
-    match rules.flow().steering.snat {
-        Some(Snat::Address(address)) => Some(address),
-        _ => None,
-    }
+///
+/// # Errors
+///
+/// There is none of that name that serves HTTP.
+pub(super) fn host(worker: &Worker, rules: &Ruled) -> Result<Option<Arc<Virtual>>, Refusal> {
+    let refused = |reason| Refusal::new(503, reason).at(By::Proxy, LogPhase::Connect);
+    handed_to(worker, rules, true).map_err(refused)
 }
 
 /// Tells the rules of the member that was chosen.

@@ -2,8 +2,7 @@
 
 use super::driver::{Driver, TURNS};
 use rules::event::Event;
-use rules::flow::{Ends, Persist, Selected, Snat, Steering, Target};
-use rules::value::Value;
+use rules::flow::{Ends, Mode, Persist, Selected, Snat, Steering, Target};
 use std::net::{IpAddr, SocketAddr};
 
 /// A member that was found.
@@ -119,14 +118,11 @@ impl Driver {
     /// The member that the rules, or else the configuration, want.
     fn find(&mut self, tried: &[SocketAddr]) -> Option<Found> {
         let target = self.flow()?.steering.target.clone();
+        let flow_mode = self.flow()?.steering.mode;
         let (pool, member) = match &target {
             Target::Default | Target::Virtual(_) => (self.default_pool().to_owned(), None),
             Target::Pool { pool, member } => (pool.lossy(), member.clone()),
             Target::Node(address) => return Some(node(*address, tried)),
-            Target::Forward => {
-                let address = self.flow()?.client.local;
-                return Some(node(address, tried));
-            }
         };
         self.seen.pool = Some(pool.clone());
         let pool = self.host.pool_named(pool.as_bytes())?;
@@ -143,7 +139,16 @@ impl Driver {
             members.filter(|one| fits(one) && !tried.contains(&one.address))
         };
         let highest = can().map(|one| one.priority).max()?;
-        let one = can().find(|one| one.priority == highest)?;
+        let mut best = can().filter(|one| one.priority == highest);
+        let one = match flow_mode {
+            Some(Mode::LeastConnections) => {
+                let load = |one: &&super::plan::Member| {
+                    (one.connections << 16) / u64::from(one.ratio.max(1))
+                };
+                best.min_by_key(load)?
+            }
+            Some(Mode::RoundRobin) | None => best.next()?,
+        };
         Some(Found {
             selected: Selected {
                 pool: pool.name.as_str().into(),
@@ -191,7 +196,11 @@ pub(super) fn said(steering: &Steering, what: &str) -> String {
             }) => format!("cookie {mode} {} {timeout}", name.lossy()),
             Some(Persist::Hash(key)) => format!("hash {}", key.lossy()),
         },
-        "mode" => steering.mode.as_ref().map(Value::lossy).unwrap_or_default(),
+        "mode" => match steering.mode {
+            None => String::new(),
+            Some(Mode::RoundRobin) => "rr".to_owned(),
+            Some(Mode::LeastConnections) => "least".to_owned(),
+        },
         _ => match &steering.target {
             Target::Default => "default".to_owned(),
             Target::Pool { pool, member: None } => format!("pool {}", pool.lossy()),
@@ -201,7 +210,6 @@ pub(super) fn said(steering: &Steering, what: &str) -> String {
             } => format!("pool {} member {} {port}", pool.lossy(), member.lossy()),
             Target::Node(address) => format!("node {address}"),
             Target::Virtual(name) => format!("virtual {}", name.lossy()),
-            Target::Forward => "forward".to_owned(),
         },
     }
 }

@@ -102,6 +102,9 @@ impl Driver {
         if let Some(tls) = &connect.tls {
             self.handshake(tls);
         }
+        if self.http().is_some_and(|http| http.disabled) {
+            self.relayed = true;
+        }
         self.lasting = match &self.connection {
             Some(connection) => connection.flow.steering.clone(),
             None => Steering::default(),

@@ -9,7 +9,7 @@ use super::{dns, sideband};
 use crate::snapshot::Virtual;
 use crate::worker::Worker;
 use rules::event::Event;
-use rules::flow::{Ended, Ends, Flow};
+use rules::flow::{Ended, Ends, Flow, Steering, Target};
 use rules::host::Wait;
 use rules::value::Value;
 use rules::{Connection, Program, Step};
@@ -35,6 +35,12 @@ pub(crate) struct Ruled {
     over: Cell<bool>,
     /// Whether `CLIENT_ACCEPTED` was raised.
     accepted: Cell<bool>,
+    /// What was decided before the first request: it holds for each.
+    lasting: RefCell<Option<Box<Steering>>>,
+    /// Whether a request has come.
+    begun: Cell<bool>,
+    /// Those of virtuals that these have handed the connection to.
+    inner: RefCell<Vec<Rc<Ruled>>>,
     /// What a script that ran between events has decided.
     stop: Cell<Option<Stop>>,
     watcher: RefCell<Option<Waker>>,
@@ -86,6 +92,9 @@ impl Ruled {
         let mut flow = Flow::new(loaded.name, ends);
         flow.default_pool = loaded.pool;
         flow.began = machine::now();
+        if service.config.protocol == model::Protocol::Http {
+            flow.http = Some(Box::default());
+        }
         Some(Rc::new_cyclic(|me| Ruled {
             me: Weak::clone(me),
             connection: RefCell::new(Connection::new(&loaded.program, flow)),
@@ -95,6 +104,9 @@ impl Ruled {
             due: Cell::new(None),
             over: Cell::new(false),
             accepted: Cell::new(false),
+            lasting: RefCell::default(),
+            begun: Cell::new(false),
+            inner: RefCell::default(),
             stop: Cell::new(None),
             watcher: RefCell::default(),
         }))
@@ -108,6 +120,62 @@ impl Ruled {
     /// What the rules see and have decided. Not to be held over a wait.
     pub(crate) fn flow(&self) -> RefMut<'_, Flow> {
         RefMut::map(self.connection.borrow_mut(), |c| &mut c.flow)
+    }
+
+    /// What was decided of where things go before the first request: asked at each.
+    pub(crate) fn lasting(&self) -> Steering {
+        if !self.begun.replace(true) {
+            let steering = self.flow().steering.clone();
+            let said = steering != Steering::default();
+            self.lasting.replace(said.then(|| Box::new(steering)));
+        }
+        self.lasting
+            .borrow()
+            .as_deref()
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Whether these hand the request or connection to another virtual.
+    pub(crate) fn hands_over(&self) -> bool {
+        let connection = self.connection.borrow();
+        matches!(connection.flow.steering.target, Target::Virtual(_))
+    }
+
+    /// The rules of a virtual that these hand the connection to; none if it has none.
+    pub(crate) async fn handed_to(
+        &self,
+        worker: &Worker,
+        service: &Virtual,
+        gone: &dyn Fn() -> bool,
+    ) -> Result<Option<Rc<Ruled>>, Stop> {
+        let is = |inner: &&Rc<Ruled>| *inner.flow().virtual_name == *service.name.as_str();
+        let known = self.inner.borrow().iter().find(is).cloned();
+        let inner = match known {
+            Some(inner) => inner,
+            None => {
+                let ends = self.flow().client;
+                let made = Ruled::new(worker, service, ends.remote, ends.local);
+                let Some(inner) = made else { return Ok(None) };
+                {
+                    let (own, mut flow) = (self.flow(), inner.flow());
+                    flow.client_tls = own.client_tls.clone();
+                    flow.client_hello = own.client_hello.clone();
+                    flow.identity = own.identity.clone();
+                }
+                self.inner.borrow_mut().push(Rc::clone(&inner));
+                inner
+            }
+        };
+        self.share_with(&inner);
+        inner.accept(worker, gone).await?;
+        Ok(Some(inner))
+    }
+
+    /// Gives others the variables that these share with them.
+    pub(crate) fn share_with(&self, other: &Ruled) {
+        let own = self.connection.borrow();
+        own.share_with(&mut other.connection.borrow_mut());
     }
 
     /// Runs what the rules have for an event, to its end. While it waits, `gone` is asked whether there
@@ -144,6 +212,10 @@ impl Ruled {
 
     /// Runs `CLIENT_CLOSED`, after which nothing runs any more.
     pub(crate) async fn close(&self, worker: &Worker) {
+        let inner = self.inner.take();
+        for inner in inner {
+            Box::pin(inner.close(worker)).await;
+        }
         // What is parked is given up.
         if !self.busy.get() && self.accepted.get() {
             self.flow().ended = None;

@@ -4,8 +4,9 @@ use super::machine;
 use crate::snapshot::{Backend, Snapshot};
 use crate::sys;
 use crate::worker::Worker;
-use balance::{Admin, Health};
+use balance::{Admin, Algorithm, Ask, Health, Member, Pick};
 use rules::data_group::DataGroup;
+use rules::flow::Mode;
 use rules::host::{Host, LogLine, LogTarget, MemberView, PoolView, Table};
 use rules::value::Value;
 use std::cell::Ref;
@@ -109,6 +110,20 @@ impl Host for WorkerHost<'_> {
         Some(view(backend, self.worker.now()))
     }
 
+    fn choose(&mut self, pool: &[u8], mode: Option<Mode>) -> Option<MemberView> {
+        let backend = self.snapshot.backends.get(plain(pool))?;
+        let (worker, now) = (self.worker, self.worker.now());
+        let ask = Ask {
+            random: worker.random(),
+            algorithm: mode.map(algorithm),
+            ..Ask::default()
+        };
+        let Pick::Slot(slot) = backend.pool.pick(&ask, now) else {
+            return None;
+        };
+        Some(member_view(slot.member(), now))
+    }
+
     fn has_virtual(&self, name: &[u8]) -> bool {
         self.snapshot.virtuals.contains_key(plain(name))
     }
@@ -148,11 +163,22 @@ impl Host for WorkerHost<'_> {
     fn counter(&mut self, name: &[u8], add: i64) -> i64 {
         self.worker.shared.rules.add(name, add)
     }
+
+    fn change_counter(&mut self, name: &[u8], change: &mut dyn FnMut(i64) -> Option<i64>) {
+        self.worker.shared.rules.change(name, change);
+    }
 }
 
 fn view(backend: &Backend, now: balance::Millis) -> PoolView {
     let members = backend.pool.members();
-    let members = members.iter().map(|member| MemberView {
+    PoolView {
+        name: backend.name.as_str().into(),
+        members: members.iter().map(|m| member_view(m, now)).collect(),
+    }
+}
+
+fn member_view(member: &Member, now: balance::Millis) -> MemberView {
+    MemberView {
         name: (&**member.name()).into(),
         address: member.address(),
         up: member.health() == Health::Up && member.ejected_until(now).is_none(),
@@ -160,9 +186,13 @@ fn view(backend: &Backend, now: balance::Millis) -> PoolView {
         ratio: member.weight().into(),
         priority: u32::from(!member.backup()),
         connections: member.active().into(),
-    });
-    PoolView {
-        name: backend.name.as_str().into(),
-        members: members.collect(),
+    }
+}
+
+/// The balancing method that a rule asks for.
+pub(crate) fn algorithm(mode: Mode) -> Algorithm {
+    match mode {
+        Mode::RoundRobin => Algorithm::RoundRobin,
+        Mode::LeastConnections => Algorithm::LeastConnections,
     }
 }

@@ -1,12 +1,12 @@
 //! Where rules send a connection or request.
 
 use super::Ruled;
-use super::host::plain;
+use super::host::{algorithm, plain};
 use crate::client::Client;
-use crate::snapshot::Backend;
+use crate::snapshot::{Backend, Virtual};
 use crate::worker::Worker;
-use balance::{Member, MemberId};
-use rules::flow::Target;
+use balance::{Algorithm, Member, MemberId};
+use rules::flow::{Snat, Target};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -45,7 +45,41 @@ pub(crate) fn target(
             let like = client.service.default.as_deref();
             Ok(Some((worker.nodes.backend(address, like), None)))
         }
-        Target::Forward => Err("rule-forward"),
+    }
+}
+
+/// The virtual that the rules hand the request or connection to, if they do.
+///
+/// # Errors
+///
+/// There is none of that name, or it speaks another protocol: why, for the log.
+pub(crate) fn handed_to(
+    worker: &Worker,
+    rules: &Ruled,
+    http: bool,
+) -> Result<Option<Arc<Virtual>>, &'static str> {
+    let Target::Virtual(name) = rules.flow().steering.target.clone() else {
+        return Ok(None);
+    };
+    let snapshot = worker.in_force();
+    let service = snapshot.virtuals.get(plain(&name.bytes()));
+    let fits = |service: &&Arc<Virtual>| (service.config.protocol == model::Protocol::Http) == http;
+    match service.filter(fits) {
+        Some(service) => Ok(Some(Arc::clone(service))),
+        None => Err("rule-no-such-virtual"),
+    }
+}
+
+/// The method by which a member is chosen, where a rule has said so.
+pub(crate) fn method(rules: &Ruled) -> Option<Algorithm> {
+    rules.flow().steering.mode.map(algorithm)
+}
+
+/// The address that the member is to see, where a rule has chosen one.
+pub(crate) fn source(rules: &Ruled) -> Option<SocketAddr> {
+    match rules.flow().steering.snat {
+        Some(Snat::Address(address)) => Some(address),
+        _ => None,
     }
 }
 

@@ -107,6 +107,21 @@ impl Common {
         }
         0
     }
+
+    /// Makes a counter of the rules' own another number, or forgets it.
+    pub(crate) fn change(&self, name: &[u8], change: &mut dyn FnMut(i64) -> Option<i64>) {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        match change(counters.get(name).copied().unwrap_or(0)) {
+            None => _ = counters.remove(name),
+            Some(new) => {
+                if let Some(value) = counters.get_mut(name) {
+                    *value = new;
+                } else if counters.len() < COUNTERS {
+                    counters.insert(name.to_vec(), new);
+                }
+            }
+        }
+    }
 }
 
 impl Default for Limits {
@@ -144,6 +159,16 @@ mod tests {
         assert_eq!(common.add(b"a", 0), 0);
         assert_eq!(common.add(b"a", 5), 5);
         assert_eq!(common.add(b"a", -2), 3);
+    }
+
+    #[test]
+    fn counters_are_changed_and_forgotten() {
+        let common = Common::new(&model::RuleLimits::default(), 1);
+        common.change(b"a", &mut |was| Some(was + 7));
+        common.change(b"a", &mut |was| Some(was.max(3)));
+        assert_eq!(common.add(b"a", 1), 8);
+        common.change(b"a", &mut |_| None);
+        assert_eq!(common.add(b"a", 0), 0);
     }
 
     #[test]

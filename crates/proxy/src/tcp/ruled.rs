@@ -1,10 +1,10 @@
 //! TCP virtuals with rules: bytes that rules hold back and look at, and where they send a connection.
 
-use super::{NotReached, Notes, reach, refused, relay, stopped};
+use super::{NotReached, Notes, backend_for, converse, reach, refused, relay, stopped};
 use crate::access::{By, Ending, Phase as LogPhase};
 use crate::client::{Channel, Client};
 use crate::engine::Phase;
-use crate::rules::{Ruled, Stop, facts_of, target};
+use crate::rules::{Ruled, Stop, facts_of, handed_to, target};
 use crate::snapshot::Backend;
 use crate::worker::Worker;
 use ::rules::event::Event;
@@ -60,6 +60,10 @@ async fn talk(
     answer(rules, &client.channel).await?;
     let (passed, held) = hold_back(worker, client, rules).await?;
     client.pending = passed;
+    if rules.hands_over() {
+        client.pending.extend_from_slice(&held);
+        return Box::pin(hand_over(worker, client, rules, notes)).await;
+    }
     let mut turns = 0;
     let (slot, member) = loop {
         turns += 1;
@@ -94,6 +98,46 @@ async fn talk(
     let gone = || false;
     rules.raise(worker, Event::ServerClosed, &gone).await?;
     Ok(ending)
+}
+
+/// Serves a connection as the virtual does that it is handed to.
+async fn hand_over(
+    worker: &Worker,
+    client: &mut Client,
+    rules: &Ruled,
+    notes: &mut Notes,
+) -> Result<Ending, Stop> {
+    let service = match handed_to(worker, rules, false) {
+        Ok(Some(service)) => service,
+        Ok(None) => return Ok(refused("no-pool", By::Proxy, LogPhase::Request)),
+        Err(reason) => return Ok(refused(reason, By::Proxy, LogPhase::Connect)),
+    };
+    if notes.handed >= TURNS {
+        return Ok(refused("rule-loops", By::Proxy, LogPhase::Connect));
+    }
+    notes.handed += 1;
+    let routed = client.channel.with(|stream| {
+        let info = stream.info();
+        let name = notes.server_name.as_deref();
+        let name = name.or(info.as_ref().and_then(|info| info.sni));
+        backend_for(&service, name).cloned()
+    });
+    let inner = {
+        let gone = || client.channel.is_gone();
+        rules.handed_to(worker, &service, &gone).await?
+    };
+    let before = std::mem::replace(&mut client.rules, inner.clone());
+    let ending = match (inner, routed) {
+        (Some(inner), routed) => {
+            let ending = talk(worker, client, &inner, routed, notes).await;
+            inner.share_with(rules);
+            ending
+        }
+        (None, Some(backend)) => Ok(converse(worker, client, &backend, notes).await),
+        (None, None) => Ok(refused("no-pool", By::Proxy, LogPhase::Request)),
+    };
+    client.rules = before;
+    ending
 }
 
 /// Notes the member that was chosen.

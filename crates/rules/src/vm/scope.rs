@@ -269,6 +269,20 @@ impl Scopes {
         }
     }
 
+    /// Takes over the variable of that name from another connection, as it is there; what isn't there is left as it is.
+    pub(crate) fn adopt(&mut self, other: &Scopes, name: &[u8]) {
+        let Some(from) = other.list[0].find(name) else {
+            return;
+        };
+        let copy = match &other.list[0].slots[from as usize] {
+            Slot::Scalar(value) => Slot::Scalar(value.clone()),
+            Slot::Array(array) => Slot::Array(array.clone()),
+            Slot::Unset | Slot::Link(_) => return,
+        };
+        let to = self.list[0].find_or_add(name);
+        self.list[0].slots[to as usize] = copy;
+    }
+
     /// The slot at a place itself, whatever it is.
     #[inline]
     pub(crate) fn slot<'a>(&'a self, statics: &'a Statics, place: Place) -> &'a Slot {

@@ -17,6 +17,8 @@ pub struct Session {
     pub later: Vec<Later>,
     /// Walks through data groups that are under way: each one's id and the place of its next record.
     pub walks: Vec<(u64, usize)>,
+    /// Names of variables that are shared with the rules of the virtual that the connection is handed to: `sharedvar`.
+    pub shared: Vec<Rc<[u8]>>,
     next: u64,
 }
 

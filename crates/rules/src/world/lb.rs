@@ -3,7 +3,7 @@
 use crate::command::{ANY, Command, Ctx};
 use crate::event::{Event, Events};
 use crate::fault::Fault;
-use crate::flow::{Selected, Target};
+use crate::flow::{Mode, Selected, Snat, Target};
 use crate::host::MemberView;
 use crate::value::Value;
 use std::net::SocketAddr;
@@ -40,6 +40,13 @@ pub(super) const COMMANDS: &[Command] = &[
         Event::HttpRequestSend,
     ]))
     .differs("without clone"),
+    Command::new("LB::mode", "method", 1, 1, mode)
+        .at(CHOOSING)
+        .differs("rr, ratio (both go by the members' weights), leastconns and default; others are an error"),
+    Command::new("LB::select", "?pool name ?member address ?port?? | node address ?port??", 0, 6, select)
+        .at(CHOOSING)
+        .differs("the member goes by the pool's balancing, whatever persist says, and is the one that is used"),
+    Command::new("LB::snat", "", 0, 0, snat).at(CHOOSING),
     Command::new("LB::detach", "", 0, 0, detach).at(CHOOSING),
     Command::new(
         "LB::status",
@@ -130,6 +137,100 @@ fn reselect(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     Ok(Value::Empty)
 }
 
+/// `LB::mode METHOD`: how the member of this request or connection is chosen.
+fn mode(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    ctx.flow.steering.mode = match &*args[0].bytes() {
+        b"default" => None,
+        b"rr" | b"roundrobin" | b"round_robin" | b"round-robin" | b"ratio" | b"ratio_member"
+        | b"ratio-member" => Some(Mode::RoundRobin),
+        b"least"
+        | b"leastconns"
+        | b"least_conns"
+        | b"leastconnections"
+        | b"least_connections"
+        | b"least-connections"
+        | b"least-connections-member" => Some(Mode::LeastConnections),
+        other => {
+            return Err(Fault::bad(
+                "method",
+                other,
+                &["default", "leastconns", "ratio", "rr"],
+            ));
+        }
+    };
+    Ok(Value::Empty)
+}
+
+/// Chooses now. The value is the command that sends the connection there: `pool www member 10.0.0.1 80`.
+fn select(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    let target = match args {
+        [] => ctx.flow.steering.target.clone(),
+        [what, rest @ ..] if what.is(b"pool") => pool_target(ctx, rest)?,
+        [what, rest @ ..] if what.is(b"node") => node_target(ctx, rest)?,
+        _ => {
+            return Err(Fault::usage(
+                "LB::select ?pool name ?member address ?port?? | node address ?port??",
+            ));
+        }
+    };
+    let chosen = match target {
+        Target::Default | Target::Pool { member: None, .. } => {
+            let pool = match target {
+                Target::Pool { pool, .. } => pool,
+                _ => Value::from(&*ctx.flow.default_pool),
+            };
+            let mode = ctx.flow.steering.mode;
+            let Some(member) = ctx.host.choose(&pool.bytes(), mode) else {
+                return Err(Fault::error(format!(
+                    "no member of pool \"{}\" can be chosen",
+                    pool.lossy()
+                )));
+            };
+            let address = Value::from(member.address.ip().to_string());
+            let member = Some((address, member.address.port()));
+            Target::Pool { pool, member }
+        }
+        fixed => fixed,
+    };
+    let command = match &chosen {
+        Target::Pool {
+            pool,
+            member: Some((address, port)),
+        } => vec![
+            Value::from("pool"),
+            pool.clone(),
+            Value::from("member"),
+            address.clone(),
+            Value::Int((*port).into()),
+        ],
+        Target::Node(address) => vec![
+            Value::from("node"),
+            Value::from(address.ip().to_string()),
+            Value::Int(address.port().into()),
+        ],
+        Target::Virtual(name) => vec![Value::from("virtual"), name.clone()],
+        Target::Default | Target::Pool { .. } => Vec::new(),
+    };
+    ctx.flow.steering.target = chosen;
+    Ok(Value::list_of(command))
+}
+
+/// The source address towards the member, as `snat` takes it.
+fn snat(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
+    Ok(match &ctx.flow.steering.snat {
+        None | Some(Snat::Automap) => Value::from("automap"),
+        Some(Snat::None) => Value::from("none"),
+        Some(Snat::Address(address)) if address.port() == 0 => {
+            Value::from(address.ip().to_string())
+        }
+        Some(Snat::Address(address)) => Value::list_of(vec![
+            Value::from(address.ip().to_string()),
+            Value::Int(address.port().into()),
+        ]),
+        Some(Snat::Pool(name)) => name.clone(),
+    })
+}
+
 fn detach(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
     ctx.flow.steering.detach = true;
     Ok(Value::Empty)
@@ -213,7 +314,7 @@ fn node_state(ctx: &Ctx<'_>, address: &Value) -> Result<Option<&'static str>, Fa
 #[cfg(test)]
 mod tests {
     use super::super::testing::{World, address};
-    use crate::flow::{Selected, Snat, Target};
+    use crate::flow::{Mode, Selected, Snat, Target};
     use crate::value::Value;
 
     fn world() -> World {
@@ -278,6 +379,57 @@ mod tests {
         assert_eq!(steering.target, Target::Node(address("10.9.9.9:99")));
         assert_eq!(steering.snat, Some(Snat::Automap));
         assert!(steering.detach);
+    }
+
+    #[test]
+    fn a_method_is_chosen_or_refused() {
+        let mut world = world();
+        world.check(&[("LB::mode leastconns", "")]);
+        assert_eq!(world.flow.steering.mode, Some(Mode::LeastConnections));
+        world.check(&[("LB::mode rr", "")]);
+        assert_eq!(world.flow.steering.mode, Some(Mode::RoundRobin));
+        world.check(&[
+            ("LB::mode default", ""),
+            (
+                "LB::mode fastest",
+                "!bad method \"fastest\": must be default, leastconns, ratio, or rr",
+            ),
+        ]);
+        assert_eq!(world.flow.steering.mode, None);
+    }
+
+    #[test]
+    fn what_is_chosen_now_is_where_it_goes() {
+        let mut world = world();
+        world.host.pools[0].members[1].up = true;
+        world.host.pools[0].members[0].connections = 5;
+        world.check(&[
+            ("LB::select", "pool www member 10.0.0.1 80"),
+            ("LB::select pool spare", "pool spare member 10.0.1.1 80"),
+            ("LB::mode leastconns", ""),
+            ("LB::select pool www", "pool www member 10.0.0.2 80"),
+            ("LB::select", "pool www member 10.0.0.2 80"),
+            ("LB::select node 10.9.9.9 99", "node 10.9.9.9 99"),
+        ]);
+        let there = Target::Node(address("10.9.9.9:99"));
+        assert_eq!(world.flow.steering.target, there);
+        world.host.pools[1].members[0].up = false;
+        world.check(&[(
+            "LB::select pool spare",
+            "!no member of pool \"spare\" can be chosen",
+        )]);
+    }
+
+    #[test]
+    fn the_source_address_is_told_as_snat_takes_it() {
+        let mut world = world();
+        world.check(&[
+            ("LB::snat", "automap"),
+            ("snat none", ""),
+            ("LB::snat", "none"),
+            ("snat 10.0.0.9", ""),
+            ("LB::snat", "10.0.0.9"),
+        ]);
     }
 
     #[test]

@@ -22,6 +22,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .differs("the key names a counter as a whole; counters are the process's"),
     Command::new("ISTATS::incr", "key delta", 2, 2, istats_incr)
         .differs("the key names a counter as a whole; counters are the process's"),
+    Command::new("ISTATS::set", "key value", 2, 2, istats_set)
+        .differs("the key names a counter as a whole; texts are not kept"),
+    Command::new("ISTATS::remove", "key", 1, 1, istats_remove)
+        .differs("the key names a counter as a whole"),
+    Command::new("STATS::set", "profile counter ?value?", 2, 3, stats_set)
+        .differs("counters need no profile: its name is a part of theirs"),
+    Command::new("STATS::setmax", "profile counter value", 3, 3, stats_setmax)
+        .differs("counters need no profile: its name is a part of theirs"),
+    Command::new("STATS::setmin", "profile counter value", 3, 3, stats_setmin)
+        .differs("counters need no profile: its name is a part of theirs"),
     Command::new("STATS::get", "profile counter", 2, 2, stats_get)
         .differs("counters need no profile: its name is a part of theirs"),
     Command::new("STATS::incr", "profile counter ?delta?", 2, 3, stats_incr)
@@ -105,9 +115,50 @@ fn istats_incr(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     Ok(Value::Int(ctx.host.counter(&args[0].bytes(), by)))
 }
 
+fn istats_set(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    change(ctx, &args[0].bytes(), &args[1], |_, new| new)
+}
+
+fn istats_remove(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    ctx.host.change_counter(&args[0].bytes(), &mut |_| None);
+    Ok(Value::Empty)
+}
+
+fn stats_set(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    let zero = Value::Int(0);
+    let to = args.get(2).unwrap_or(&zero);
+    change(ctx, &stats_name(args), to, |_, new| new)
+}
+
+fn stats_setmax(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    change(ctx, &stats_name(args), &args[2], i64::max)
+}
+
+fn stats_setmin(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    change(ctx, &stats_name(args), &args[2], i64::min)
+}
+
+/// Makes a counter what `of` says of its value and the number given. Returns what it is then.
+fn change(
+    ctx: &mut Ctx<'_>,
+    name: &[u8],
+    to: &Value,
+    of: fn(i64, i64) -> i64,
+) -> Result<Value, Fault> {
+    let (to, mut now) = (to.int()?, 0);
+    ctx.host.change_counter(name, &mut |was| {
+        now = of(was, to);
+        Some(now)
+    });
+    Ok(Value::Int(now))
+}
+
+fn stats_name(args: &[Value]) -> Vec<u8> {
+    [&*args[0].bytes(), b" ", &*args[1].bytes()].concat()
+}
+
 fn stats_get(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    let name = [&*args[0].bytes(), b" ", &*args[1].bytes()].concat();
-    Ok(Value::Int(ctx.host.counter(&name, 0)))
+    Ok(Value::Int(ctx.host.counter(&stats_name(args), 0)))
 }
 
 fn stats_incr(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
@@ -115,8 +166,7 @@ fn stats_incr(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
         Some(by) => by.int()?,
         None => 1,
     };
-    let name = [&*args[0].bytes(), b" ", &*args[1].bytes()].concat();
-    Ok(Value::Int(ctx.host.counter(&name, by)))
+    Ok(Value::Int(ctx.host.counter(&stats_name(args), by)))
 }
 
 fn unit(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {

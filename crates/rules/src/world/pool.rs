@@ -8,6 +8,7 @@ use crate::flow::{Snat, Target};
 use crate::host::{MemberView, PoolView};
 use crate::value::Value;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
 /// Events at which the connection to the member isn't made yet, or another may be.
 pub(super) const CHOOSING: Events = Events::but(&[Event::RuleInit]);
@@ -17,11 +18,13 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("node", "address ?port?", 1, 2, node).at(CHOOSING),
     Command::new("virtual", "?name?", 0, 3, virtual_server)
         .at(CHOOSING)
-        .differs("a virtual is named without an address and port behind it"),
+        .differs("a virtual is named without an address and port behind it; from there on its rules see the request or connection, and these no more"),
+    Command::new("sharedvar", "name", 1, 1, sharedvar).at(CHOOSING).differs(
+        "the rules of the virtual that the connection is handed to have it from then on, and what they make of it comes back",
+    ),
     Command::new("snat", "automap|none|address ?port?", 1, 2, snat)
         .at(CHOOSING)
         .differs("none is as automap: members see an address of the machine's"),
-    Command::new("forward", "", 0, 0, forward).at(CHOOSING),
     Command::new("active_members", "?-list? pool", 1, 2, active_members),
     Command::new("members", "?-list? pool", 1, 2, members),
     Command::new("active_nodes", "?-list? pool", 1, 2, active_nodes),
@@ -206,13 +209,24 @@ fn virtual_server(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     }
 }
 
-fn snat(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    ctx.flow.steering.snat = Some(snat_choice(args)?);
+/// Shares a variable with the rules of the virtual that the connection is handed to.
+fn sharedvar(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    let name = args[0].bytes();
+    if name.contains(&b'(') || name.starts_with(b"::") || name.starts_with(b"static::") {
+        return Err(Fault::error(format!(
+            "can't share \"{}\": it is not the name of a connection's variable",
+            args[0].lossy()
+        )));
+    }
+    if !ctx.session.shared.iter().any(|known| **known == *name) {
+        ctx.charge(name.len() + 64)?;
+        ctx.session.shared.push(Rc::from(&*name));
+    }
     Ok(Value::Empty)
 }
 
-fn forward(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
-    ctx.flow.steering.target = Target::Forward;
+fn snat(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
+    ctx.flow.steering.snat = Some(snat_choice(args)?);
     Ok(Value::Empty)
 }
 
@@ -400,8 +414,22 @@ mod tests {
         ]);
         let chosen = Target::Virtual(Value::from("other"));
         assert_eq!(world.flow.steering.target, chosen);
-        world.check(&[("forward", "")]);
-        assert_eq!(world.flow.steering.target, Target::Forward);
+    }
+
+    #[test]
+    fn names_of_shared_variables_are_kept_once() {
+        let mut world = world();
+        world.check(&[
+            ("sharedvar a", ""),
+            ("sharedvar b", ""),
+            ("sharedvar a", ""),
+            (
+                "sharedvar static::a",
+                "!can't share \"static::a\": it is not the name of a connection's variable",
+            ),
+        ]);
+        let shared: Vec<&[u8]> = world.session.shared.iter().map(|name| &**name).collect();
+        assert_eq!(shared, [b"a", b"b"]);
     }
 
     #[test]

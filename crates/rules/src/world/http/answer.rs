@@ -2,6 +2,7 @@
 
 use super::{EXCHANGE, exchange};
 use crate::command::{ANY, Command, Ctx};
+use crate::event::{Event, Events};
 use crate::fault::Fault;
 use crate::flow::{Http, Respond};
 use crate::value::Value;
@@ -32,7 +33,7 @@ pub(in crate::world) const COMMANDS: &[Command] = &[
         exchange(ctx)?.disabled = true;
         Ok(Value::Empty)
     })
-    .at(EXCHANGE)
+    .at(EXCHANGE.and(BEFORE))
     .differs("bytes that wait to be parsed are always relayed, never discarded"),
     Command::new("HTTP::enable", "", 0, 0, |ctx, _| {
         exchange(ctx)?.disabled = false;
@@ -41,6 +42,9 @@ pub(in crate::world) const COMMANDS: &[Command] = &[
     .at(EXCHANGE)
     .differs("takes back an HTTP::disable of the same event; once bytes are relayed they are not parsed again"),
 ];
+
+/// Events before the first request, at which HTTP can be left.
+const BEFORE: Events = Events::of(&[Event::ClientAccepted, Event::ClientsslHandshake]);
 
 /// The exchange, so long as there is no answer yet.
 fn unanswered<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a mut Http, Fault> {

@@ -1,8 +1,9 @@
 //! Persistence as rules ask for it: the member that a client comes back to, by a record in the shared table, a cookie, or
 //! a hash.
 
-use super::attempt::Job;
-use crate::rules::Ruled;
+use super::Ruled;
+use crate::snapshot::Backend;
+use crate::worker::Worker;
 use ::rules::flow::Persist;
 use ::rules::host::{Key, Put, Table, Times};
 use ::rules::message::Message;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// What is to be remembered of the member that is chosen.
-pub(super) enum Remember {
+pub(crate) enum Remember {
     Nothing,
     /// A record in the table.
     Record {
@@ -29,35 +30,48 @@ pub(super) enum Remember {
 }
 
 /// The member that the client comes back to, if it has one, and what is to be remembered.
-pub(super) fn recall(job: &Job<'_>, rules: &Ruled) -> (Option<MemberId>, Remember) {
+pub(crate) fn recall(
+    worker: &Worker,
+    backend: &Backend,
+    client: IpAddr,
+    rules: &Ruled,
+) -> (Option<MemberId>, Remember) {
     let persist = rules.flow().steering.persist.clone();
     match persist {
         None | Some(Persist::None) => (None, Remember::Nothing),
         Some(Persist::Universal { key, timeout }) => {
-            recorded(job, record_key("uie", &key.bytes()), timeout)
+            recorded(worker, backend, record_key("uie", &key.bytes()), timeout)
         }
         Some(Persist::Source { prefix, timeout }) => {
-            let ip = masked(job.client.peer.ip().to_canonical(), prefix).to_string();
-            recorded(job, record_key("source_addr", ip.as_bytes()), timeout)
+            let ip = masked(client.to_canonical(), prefix).to_string();
+            recorded(
+                worker,
+                backend,
+                record_key("source_addr", ip.as_bytes()),
+                timeout,
+            )
         }
-        Some(Persist::Hash(text)) => (hashed(job, &text.bytes()), Remember::Nothing),
+        Some(Persist::Hash(text)) => (hashed(worker, backend, &text.bytes()), Remember::Nothing),
         Some(Persist::Cookie {
             mode,
             name,
             timeout,
         }) => {
             let name = match name.is_empty() {
-                true => format!("HeadgateServer{}", job.backend.name).into_bytes(),
+                true => format!("HeadgateServer{}", backend.name).into_bytes(),
                 false => name.bytes().to_vec(),
             };
             let flow = rules.flow();
             let request = flow.http.as_ref().map(|http| &http.request);
             let cookie = request.and_then(|request| cookie(request, &name));
             if mode == "hash" {
-                return (cookie.and_then(|c| hashed(job, c)), Remember::Nothing);
+                return (
+                    cookie.and_then(|c| hashed(worker, backend, c)),
+                    Remember::Nothing,
+                );
             }
             let address = cookie.and_then(read_cookie);
-            let known = address.and_then(|address| at(job, address));
+            let known = address.and_then(|address| at(backend, address));
             let known = known.map(|member| member.id());
             let remember = match (mode, known) {
                 // The member itself sets it.
@@ -70,7 +84,12 @@ pub(super) fn recall(job: &Job<'_>, rules: &Ruled) -> (Option<MemberId>, Remembe
 }
 
 /// Remembers the member that was chosen. Returns the cookie by which the client does.
-pub(super) fn remember(job: &Job<'_>, what: Remember, member: &Member) -> Option<Vec<u8>> {
+pub(crate) fn remember(
+    worker: &Worker,
+    backend: &Backend,
+    what: Remember,
+    member: &Member,
+) -> Option<Vec<u8>> {
     match what {
         Remember::Nothing => None,
         Remember::Record { key, timeout } => {
@@ -82,8 +101,8 @@ pub(super) fn remember(job: &Job<'_>, what: Remember, member: &Member) -> Option
                 timeout: Some(Some(Duration::from_secs(timeout))),
                 lifetime: None,
             };
-            let value = record(&job.backend.name, member.address());
-            let table = &job.worker.shared.rules.table;
+            let value = record(&backend.name, member.address());
+            let table = &worker.shared.rules.table;
             table.put(key, &value, Put::Always, times, now(), true);
             None
         }
@@ -100,8 +119,13 @@ pub(super) fn remember(job: &Job<'_>, what: Remember, member: &Member) -> Option
     }
 }
 
-fn recorded(job: &Job<'_>, key: Vec<u8>, timeout: u64) -> (Option<MemberId>, Remember) {
-    let table = &job.worker.shared.rules.table;
+fn recorded(
+    worker: &Worker,
+    backend: &Backend,
+    key: Vec<u8>,
+    timeout: u64,
+) -> (Option<MemberId>, Remember) {
+    let table = &worker.shared.rules.table;
     let under = Key {
         subtable: SUBTABLE,
         key: &key,
@@ -109,21 +133,21 @@ fn recorded(job: &Job<'_>, key: Vec<u8>, timeout: u64) -> (Option<MemberId>, Rem
     let found: Option<Value> = table.get(under, now(), true);
     let place = found.as_ref().and_then(read_record);
     let known = place
-        .filter(|(pool, _)| *pool == *job.backend.name)
-        .and_then(|(_, address)| at(job, address));
+        .filter(|(pool, _)| *pool == *backend.name)
+        .and_then(|(_, address)| at(backend, address));
     let known = known.map(|member| member.id());
     (known, Remember::Record { key, timeout })
 }
 
-fn at(job: &Job<'_>, address: SocketAddr) -> Option<Arc<Member>> {
-    let mut members = job.backend.pool.members().into_iter();
+fn at(backend: &Backend, address: SocketAddr) -> Option<Arc<Member>> {
+    let mut members = backend.pool.members().into_iter();
     members.find(|member| member.address() == address)
 }
 
 /// The member for a text, of those that can be used: the same as long as those are the same.
-fn hashed(job: &Job<'_>, text: &[u8]) -> Option<MemberId> {
-    let mut members = job.backend.pool.members();
-    let now = job.worker.now();
+fn hashed(worker: &Worker, backend: &Backend, text: &[u8]) -> Option<MemberId> {
+    let mut members = backend.pool.members();
+    let now = worker.now();
     members.retain(|member| {
         member.health() == Health::Up
             && member.admin() == Admin::Enabled
