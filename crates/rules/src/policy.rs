@@ -60,8 +60,11 @@ pub enum Test {
     Within(String),
 }
 
+/// A subject, its variable, and the command that gives its value.
+type Kept = (Subject, &'static [u8], &'static [&'static [u8]]);
+
 /// The names of the variables in which subjects are kept that are asked for more than once.
-const KEPT: &[(Subject, &[u8], &[&[u8]])] = &[
+const KEPT: &[Kept] = &[
     (Subject::Host, b"host", &[b"HEADGATE::host"]),
     (Subject::Path, b"path", &[b"HTTP::path"]),
     (Subject::Method, b"method", &[b"HTTP::method"]),

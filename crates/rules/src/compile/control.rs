@@ -364,9 +364,9 @@ impl Compiler<'_, '_> {
             let jump = self.emit(jump);
             if let Some(Around::Loop { outs, agains, .. }) = self.around.last_mut() {
                 if out {
-                    outs.push(jump)
+                    outs.push(jump);
                 } else {
-                    agains.push(jump)
+                    agains.push(jump);
                 }
             }
         } else {

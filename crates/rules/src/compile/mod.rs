@@ -379,13 +379,10 @@ impl<'c, 'e> Compiler<'c, 'e> {
         if let Some(number) = self.env.commands.find(name) {
             let native = self.env.commands.list[usize::from(number)];
             let count = args.len();
-            if count < usize::from(native.least)
-                || (native.most != crate::command::ANY && count > usize::from(native.most))
-            {
-                if self.env.strict {
-                    let fault = native.wrong_args();
-                    self.problem(command.at, fault_text(&fault));
-                }
+            let too_many = native.most != crate::command::ANY && count > usize::from(native.most);
+            if self.env.strict && (count < usize::from(native.least) || too_many) {
+                let fault = native.wrong_args();
+                self.problem(command.at, fault_text(&fault));
             }
             if let Some(event) = self.env.event
                 && !native.events.has(event)

@@ -264,10 +264,9 @@ fn positive(number: Number) -> Result<f64, Fault> {
 }
 
 fn integral(double: f64) -> Result<Value, Fault> {
-    if double.is_nan()
-        || double >= 9_223_372_036_854_775_808.0
-        || double < -9_223_372_036_854_775_808.0
-    {
+    // From -2^63 on, and below 2^63.
+    let range = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+    if !range.contains(&double) {
         return Err(coded(
             "integer value too large to represent",
             &["ARITH", "IOVERFLOW", "integer value too large to represent"],

@@ -23,6 +23,9 @@ struct Substituted {
     code: Rc<Code>,
 }
 
+/// A parameter's name, and its default.
+type Parameter = (Rc<[u8]>, Option<Value>);
+
 /// How much of a command an error's stack shows.
 const SHOWN: usize = 150;
 
@@ -174,8 +177,7 @@ impl Machine<'_, '_> {
             self.enter_proc(proc, n)?;
             return Ok(true);
         }
-        let special = |known: &&str| known.as_bytes() == plain;
-        if SPECIAL.iter().any(|known| special(&known)) {
+        if SPECIAL.iter().any(|known| known.as_bytes() == plain) {
             // Its words are known now, and stand for themselves.
             let mut script = Vec::new();
             for word in words {
@@ -396,7 +398,7 @@ fn compile_script(ctx: &mut Ctx<'_>, script: &Value, scope: u32) -> Result<Rc<Co
 }
 
 /// A procedure's parameters: names, or pairs of a name and its default.
-fn parameters(list: &Value) -> Result<Vec<(Rc<[u8]>, Option<Value>)>, Fault> {
+fn parameters(list: &Value) -> Result<Vec<Parameter>, Fault> {
     let mut params = Vec::new();
     for param in list.list()?.iter() {
         let pair = param.list()?;
@@ -420,7 +422,7 @@ pub(crate) fn compile_proc(
     env: &mut Env<'_>,
     source: Rc<Source>,
     name: &str,
-    mut params: Vec<(Rc<[u8]>, Option<Value>)>,
+    mut params: Vec<Parameter>,
     body: &crate::ast::Script,
     text: Value,
 ) -> (Proc, Vec<crate::compile::Problem>) {

@@ -384,13 +384,11 @@ impl Machine<'_, '_> {
                                             .scopes
                                             .slot_mut(self.ctx.statics, place(*var, scope))
                                     {
-                                        match item {
-                                            Value::Int(int) => *old = Value::Int(*int),
-                                            Value::Text(text) => {
-                                                *old = Value::Text(Rc::clone(text))
-                                            }
-                                            other => *old = other.clone(),
-                                        }
+                                        *old = match item {
+                                            Value::Int(int) => Value::Int(*int),
+                                            Value::Text(text) => Value::Text(Rc::clone(text)),
+                                            other => other.clone(),
+                                        };
                                         continue;
                                     }
                                     ok!(assign(

@@ -308,7 +308,7 @@ impl Machine<'_, '_> {
             None => {
                 match index {
                     Some(index) => {
-                        scopes.store_element(self.ctx.statics, place, index, more.clone())?
+                        scopes.store_element(self.ctx.statics, place, index, more.clone())?;
                     }
                     None => scopes.store(self.ctx.statics, place, more.clone())?,
                 }
@@ -348,7 +348,7 @@ impl Machine<'_, '_> {
                 };
                 match index {
                     Some(index) => {
-                        scopes.store_element(self.ctx.statics, place, index, list.clone())?
+                        scopes.store_element(self.ctx.statics, place, index, list.clone())?;
                     }
                     None => scopes.store(self.ctx.statics, place, list.clone())?,
                 }
