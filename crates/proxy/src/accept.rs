@@ -122,7 +122,7 @@ pub(crate) fn serve(worker: &Rc<Worker>, arrival: Arrival) {
         reactor::spawn(meet(worker, tcp, peer, local, service, counted));
         return;
     }
-    let rules = Ruled::new(&worker, &service, peer, local);
+    let rules = Ruled::new(&worker, &service, peer, local, tcp.control());
     if rules.is_none() && service.rules.is_some() {
         return refuse(&worker, &service, "rules-not-loaded");
     }

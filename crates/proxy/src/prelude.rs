@@ -43,7 +43,7 @@ pub(crate) async fn meet(
             return None;
         }
     }
-    let rules = Ruled::new(worker, &service, arrived.peer, arrived.local);
+    let rules = Ruled::new(worker, &service, arrived.peer, arrived.local, tcp.control());
     if rules.is_none() && service.rules.is_some() {
         service.state.counters.refuse("rules-not-loaded");
         return None;
@@ -60,10 +60,7 @@ pub(crate) async fn meet(
         ));
         if let Err(stop) = begun.await {
             service.state.counters.refuse(stop.reason());
-            if stop.resets() {
-                // A connection that is broken already is reset.
-                let _ = tcp.reset_on_close();
-            }
+            stop.mark(&tcp);
             return None;
         }
     }
@@ -93,9 +90,7 @@ pub(crate) async fn meet(
         let shaken = Box::pin(shaken(worker, &stream, &service, rules));
         if let Err(stop) = shaken.await {
             service.state.counters.refuse(stop.reason());
-            if stop.resets() {
-                let _ = stream.tcp().reset_on_close();
-            }
+            stop.mark(stream.tcp());
             rules.close(worker).await;
             return None;
         }

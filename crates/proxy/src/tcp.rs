@@ -15,7 +15,7 @@ use crate::upstream::ConnectFailure;
 use crate::worker::Worker;
 use ::rules::event::Event;
 use balance::{Ask, Member, MemberId, Outcome, Pick, Slot, TicketState};
-use reactor::{Buf, ConnectOptions, Tcp};
+use reactor::{Buf, ConnectOptions, Elapsed, Tcp};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -150,6 +150,12 @@ async fn converse(
     relay(worker, client, &slot, &member, notes).await
 }
 
+/// After how long without a byte a connection is closed.
+fn idle(client: &Client) -> Duration {
+    let ruled = client.rules.as_ref().and_then(|rules| rules.idle());
+    ruled.unwrap_or(client.service.config.timeouts.tunnel)
+}
+
 /// Relays between a client and its member until the end.
 async fn relay(
     worker: &Worker,
@@ -164,7 +170,7 @@ async fn relay(
         &client.channel,
         member,
         &client.deadline,
-        client.service.config.timeouts.tunnel,
+        idle(client),
         || worker.phase() == Phase::Stopping,
         |up, down| {
             add(&cells.bytes_in, up);
@@ -226,7 +232,7 @@ async fn reach(
             }
         }
         add(&cells.upstream_connects, 1);
-        let opened = open(client, backend, slot.member(), &first).await;
+        let opened = open(worker, client, backend, slot.member(), &first).await;
         notes.connect += selected.elapsed();
         let error = match opened {
             Ok(channel) => {
@@ -237,7 +243,8 @@ async fn reach(
                 worker.give_vec(first);
                 return Ok((slot, channel));
             }
-            Err(error) => error,
+            Err(NotOpen::Connect(error)) => error,
+            Err(NotOpen::Ended(ending)) => return Err(ending.into()),
         };
         let (pool, member, now) = (&backend.name, slot.member(), worker.now());
         debug!(%pool, member = %member.name(), %error, "no connection");
@@ -298,8 +305,10 @@ async fn select(
 ) -> Result<Slot, NotReached> {
     let rules = client.rules.as_deref();
     let (mut known, mut kept) = (None, persist::Remember::Nothing);
-    if let Some(rules) = rules.filter(|_| only.is_none() && tried.is_empty()) {
+    if let Some(rules) = rules.filter(|_| only.is_none()) {
         (known, kept) = persist::recall(worker, backend, client.peer.ip(), rules);
+        // Where it was tried in vain, another will do, and is remembered in its place.
+        known = known.filter(|_| tried.is_empty());
     }
     let mut ask = Ask {
         hash: Some(balance::hash_addr(client.peer.ip())),
@@ -390,18 +399,28 @@ fn first_bytes(worker: &Worker, client: &Client) -> io::Result<Vec<u8>> {
 
 /// Opens a connection to a member, within the pool's time, and sends it the first bytes.
 async fn open(
+    worker: &Worker,
     client: &Client,
     backend: &Backend,
     member: &Member,
     first: &[u8],
-) -> Result<Channel, ConnectFailure> {
+) -> Result<Channel, NotOpen> {
     let deadline = &client.deadline;
     deadline.set(backend.config.timeouts.connect);
     let from = client.rules.as_deref().and_then(source);
     let tcp = Tcp::start_connect(member.address(), &ConnectOptions { from })?;
     tcp.widen(WINDOW);
     let mut header = prelude::proxy_header(client, &backend.config.proxy_protocol);
-    if let Some(context) = &backend.tls {
+    let mut context = backend.tls.as_ref();
+    if let Some(rules) = client.rules.as_deref().filter(|_| context.is_some()) {
+        // Rules may leave TLS out up to the moment when it would begin.
+        deadline.guard(tcp.connected()).await??;
+        let seen = Box::pin(ruled::connected(worker, client, rules, &tcp, member));
+        seen.await.map_err(|stop| stopped(client, stop))?;
+        context = context.filter(|_| !rules.flow().steering.server_tls_off);
+        deadline.set(backend.config.timeouts.connect);
+    }
+    if let Some(context) = context {
         let shaken = Box::pin(open_tls(tcp, backend, member, context, &header));
         let channel = Channel::new(deadline.guard(shaken).await??);
         deadline.guard(channel.write_all(first)).await??;
@@ -420,6 +439,36 @@ async fn open(
         deadline.guard(tcp.write_all(opening)).await??;
     }
     Ok(Channel::new(Stream::Plain(tcp)))
+}
+
+/// Why there is no connection.
+enum NotOpen {
+    Connect(ConnectFailure),
+    Ended(Ending),
+}
+
+impl From<io::Error> for NotOpen {
+    fn from(error: io::Error) -> Self {
+        NotOpen::Connect(error.into())
+    }
+}
+
+impl From<Elapsed> for NotOpen {
+    fn from(error: Elapsed) -> Self {
+        NotOpen::Connect(error.into())
+    }
+}
+
+impl From<ConnectFailure> for NotOpen {
+    fn from(error: ConnectFailure) -> Self {
+        NotOpen::Connect(error)
+    }
+}
+
+impl From<Ending> for NotOpen {
+    fn from(ending: Ending) -> Self {
+        NotOpen::Ended(ending)
+    }
 }
 
 async fn open_tls(
@@ -522,10 +571,7 @@ async fn raise(worker: &Worker, client: &Client, event: Event) -> Result<(), End
 
 /// Ends a connection as its rules say.
 fn stopped(client: &Client, stop: Stop) -> Ending {
-    if stop.resets() {
-        // A connection that is broken already is reset.
-        let _ = client.channel.with(|stream| stream.tcp().reset_on_close());
-    }
+    client.channel.with(|stream| stop.mark(stream.tcp()));
     let by = if stop == Stop::Gone {
         By::Client
     } else {

@@ -73,17 +73,14 @@ pub(crate) struct Upstream {
     /// Requests sent over it before this one.
     pub(crate) requests: u64,
     widened: Cell<bool>,
+    /// Whether it is in the clear though its pool has TLS: of no use to any other request.
+    bare: bool,
 }
 
 impl Upstream {
     /// Whether it was kept, and so may have been closed by the member unnoticed.
     pub(crate) fn is_reused(&self) -> bool {
         self.requests > 0
-    }
-
-    /// Our own end of it, once it stands.
-    pub(crate) fn local(&self) -> Option<SocketAddr> {
-        self.channel.with(|stream| stream.tcp().local_addr().ok())
     }
 
     /// Makes room for a large response, once in the connection's life: a member that must wait to be
@@ -221,6 +218,7 @@ impl Link {
                     link: Rc::clone(self),
                     requests: last.requests,
                     widened: Cell::new(last.widened),
+                    bare: false,
                 });
             }
         }
@@ -233,9 +231,12 @@ pub(crate) fn give_back(worker: &Worker, backend: &Backend, upstream: Upstream) 
     let requests = upstream.requests + 1;
     let used_up = keepalive.max_requests > 0 && requests >= keepalive.max_requests;
     let mut idle = upstream.link.idle.borrow_mut();
-    if used_up || keep_alive_is_off(backend) || idle.len() >= keepalive.max_idle {
+    if used_up || upstream.bare || keep_alive_is_off(backend) || idle.len() >= keepalive.max_idle {
         return;
     }
+    upstream
+        .channel
+        .with(|stream| stream.tcp().control().hurry());
     // Its end must be noticed while nobody waits for it.
     let watched = upstream.channel.with(|stream| stream.tcp().watch().is_ok());
     if watched {
@@ -258,21 +259,45 @@ pub(crate) async fn open(
     from: Option<SocketAddr>,
     deadline: &Deadline,
 ) -> Result<Upstream, ConnectFailure> {
-    let link = worker.upstreams.link(backend, member);
+    let tcp = begin(backend, member, preface, from, deadline).await?;
+    finish(worker, backend, member, tcp, true, deadline).await
+}
+
+/// The first part of [`open`]: what comes before TLS.
+pub(crate) async fn begin(
+    backend: &Backend,
+    member: &Member,
+    preface: &[u8],
+    from: Option<SocketAddr>,
+    deadline: &Deadline,
+) -> Result<Tcp, ConnectFailure> {
     deadline.set(backend.config.timeouts.connect);
     let tcp = Tcp::start_connect(member.address(), &ConnectOptions { from })?;
     if !preface.is_empty() {
         deadline.guard(tcp.write_all(preface)).await??;
     }
-    let stream = match &backend.tls {
+    Ok(tcp)
+}
+
+/// The second part of [`open`]; unless `encrypts` it does without the pool's TLS.
+pub(crate) async fn finish(
+    worker: &Worker,
+    backend: &Backend,
+    member: &Member,
+    tcp: Tcp,
+    encrypts: bool,
+    deadline: &Deadline,
+) -> Result<Upstream, ConnectFailure> {
+    let stream = match backend.tls.as_ref().filter(|_| encrypts) {
         None => Stream::Plain(tcp),
         Some(context) => Box::pin(open_tls(tcp, backend, member, context, deadline)).await?,
     };
     Ok(Upstream {
         channel: Channel::new(stream),
-        link,
+        link: worker.upstreams.link(backend, member),
         requests: 0,
         widened: Cell::new(false),
+        bare: !encrypts && backend.tls.is_some(),
     })
 }
 

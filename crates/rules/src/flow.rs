@@ -50,8 +50,9 @@ pub struct Flow {
     pub bytes: (u64, u64),
     /// TCP's own figures of the client's side, where the driver has them: smoothed round trip in microseconds.
     pub round_trip: Option<Duration>,
-    /// Whether Nagle's algorithm is on: what rules set with `TCP::nagle`.
-    pub nagle: Option<bool>,
+    /// Sides on which Nagle's algorithm is to be on or off: what rules have set with `TCP::nagle` and the driver has not
+    /// taken yet.
+    pub nagle: Vec<(Side, bool)>,
     /// Who is behind the connection, where that is known.
     pub identity: Option<Value>,
 }
@@ -314,7 +315,7 @@ impl Flow {
             began: Duration::ZERO,
             bytes: (0, 0),
             round_trip: None,
-            nagle: None,
+            nagle: Vec::new(),
             identity: None,
         }
     }

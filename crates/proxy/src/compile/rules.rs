@@ -54,7 +54,7 @@ impl Compiler<'_> {
             }
             return None;
         }
-        let set = Arc::new(RuleSet { sources });
+        let set = Arc::new(RuleSet::new(sources));
         let kept = (texts, Arc::clone(&set));
         self.kept.rules.sets.insert(name.clone(), kept);
         Some(Some(set))

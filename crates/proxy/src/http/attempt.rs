@@ -16,10 +16,11 @@ use super::upload::{self, Upload};
 use crate::access::{By, Ending, Phase};
 use crate::client::Client;
 use crate::counters::add;
+use crate::rules::persist::Cookie;
 use crate::rules::{Ruled, facts_of};
 use crate::snapshot::Backend;
 use crate::tunnel;
-use crate::upstream::{self, Upstream};
+use crate::upstream::{self, ConnectFailure, Upstream};
 use crate::worker::Worker;
 use ::rules::event::Event;
 use balance::{MemberId, Slot};
@@ -57,7 +58,7 @@ pub(super) struct Job<'a> {
     /// The address that the member is to see.
     pub(super) source: Option<SocketAddr>,
     /// A cookie by which the client comes back to its member.
-    pub(super) cookie: RefCell<Option<Vec<u8>>>,
+    pub(super) cookie: RefCell<Option<Cookie>>,
     /// Whether HTTP is left: bytes are relayed from the head on.
     pub(super) raw: bool,
 }
@@ -218,8 +219,7 @@ async fn attempt(
     let sent = send(job, &upstream, slot, out).await?;
     if job.raw {
         slot.member().report(balance::Outcome::Ok, job.worker.now());
-        Box::pin(upgraded(job, &upstream, facts, &[], rest)).await;
-        return Ok(Outcome::Served { keep: false });
+        return Ok(Box::pin(upgraded(job, &upstream, facts, &[], rest)).await);
     }
     let (upload, responded);
     if left.is_done() || !sent {
@@ -251,8 +251,7 @@ async fn attempt(
         Ok(Responded::Upgraded { early }) => {
             slot.member().report(balance::Outcome::Ok, job.worker.now());
             add(&cells.upgrades, 1);
-            Box::pin(upgraded(job, &upstream, facts, &early, rest)).await;
-            Ok(Outcome::Served { keep: false })
+            Ok(Box::pin(upgraded(job, &upstream, facts, &early, rest)).await)
         }
         Err(broken) => Err(judge(job, facts, &upstream, &upload, slot, broken)),
     }
@@ -263,7 +262,8 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
     let (worker, backend, member) = (job.worker, job.backend, slot.member());
     let cells = job.client.service.state.counters.of(worker.index);
     let now = worker.now();
-    if !fresh && job.source.is_none() && !job.raw {
+    let bare = backend.tls.is_some() && job.rules.is_some_and(in_the_clear);
+    if !fresh && job.source.is_none() && !job.raw && !bare {
         let repeatable = job.method.is_idempotent() && job.whole;
         let within = (!repeatable).then_some(backend.config.keepalive.unsafe_reuse_within);
         if let Some(kept) = worker.upstreams.link(backend, member).take(now, within) {
@@ -273,28 +273,49 @@ async fn connect(job: &Job<'_>, slot: &Slot, fresh: bool) -> Result<Upstream, Fa
     }
     add(&cells.upstream_connects, 1);
     let preface = tunnel::proxy_header(job.client, &backend.config.proxy_protocol);
-    match upstream::open(
+    let deadline = &job.client.deadline;
+    let failed = |error| not_open(job, member, error);
+    let Some(rules) = job.rules.filter(|_| backend.tls.is_some()) else {
+        let opened = upstream::open(worker, backend, member, &preface, job.source, deadline);
+        return opened.await.map_err(failed);
+    };
+    // Rules may leave TLS out up to the moment when it would begin.
+    let begun = upstream::begin(backend, member, &preface, job.source, deadline);
+    let tcp = begun.await.map_err(failed)?;
+    match deadline.guard(tcp.connected()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => return Err(connect_failed(false)),
+        Err(_) => return Err(connect_failed(true)),
+    }
+    ruled::connected(rules, member.address(), &tcp);
+    Box::pin(ruled::raise(
         worker,
-        backend,
-        member,
-        &preface,
-        job.source,
-        &job.client.deadline,
-    )
-    .await
-    {
-        Ok(upstream) => Ok(upstream),
-        Err(error) => {
-            tracing::debug!(pool = %backend.name, member = %member.name(), %error, "no connection");
-            Err(match error {
-                upstream::ConnectFailure::Timeout => connect_failed(true),
-                // Not the member's fault, and another's connection would fail in the same way.
-                error if error.is_own() => Failed::Final(
-                    Refusal::new(503, "no-resources").at(By::Resources, Phase::Connect),
-                ),
-                _ => connect_failed(false),
-            })
+        job.client,
+        rules,
+        Event::ServerConnected,
+    ))
+    .await?;
+    deadline.set(backend.config.timeouts.connect);
+    let encrypts = !in_the_clear(rules);
+    let opened = upstream::finish(worker, backend, member, tcp, encrypts, deadline);
+    opened.await.map_err(failed)
+}
+
+/// Whether rules want TLS left out towards the member.
+fn in_the_clear(rules: &Ruled) -> bool {
+    rules.flow().steering.server_tls_off
+}
+
+fn not_open(job: &Job<'_>, member: &balance::Member, error: ConnectFailure) -> Failed {
+    let pool = &job.backend.name;
+    tracing::debug!(%pool, member = %member.name(), %error, "no connection");
+    match error {
+        ConnectFailure::Timeout => connect_failed(true),
+        // Not the member's fault, and another's connection would fail in the same way.
+        error if error.is_own() => {
+            Failed::Final(Refusal::new(503, "no-resources").at(By::Resources, Phase::Connect))
         }
+        _ => connect_failed(false),
     }
 }
 
@@ -317,9 +338,12 @@ async fn connected(
     out: &[u8],
 ) -> Result<Option<Vec<u8>>, Failed> {
     let (worker, client) = (job.worker, job.client);
-    ruled::connected(rules, slot.member().address(), upstream.local());
+    let address = slot.member().address();
+    upstream
+        .channel
+        .with(|stream| ruled::connected(rules, address, stream.tcp()));
     if !upstream.is_reused() {
-        if rules.wants(Event::ServerConnected) {
+        if rules.wants(Event::ServerConnected) && job.backend.tls.is_none() {
             let stands = client.deadline.guard(upstream.channel.writable());
             let stands = stands.await.map_err(|_| connect_failed(true))?;
             let peer = upstream.channel.with(|s| s.tcp().peer_addr());
@@ -402,15 +426,27 @@ async fn upgraded(
     facts: &mut Facts,
     early: &[u8],
     rest: &mut Vec<u8>,
-) {
-    let (client, idle) = (job.client, job.client.service.config.timeouts.tunnel);
+) -> Outcome {
+    let client = job.client;
+    let mut idle = client.service.config.timeouts.tunnel;
+    if let Some(rules) = job.rules.filter(|_| !job.raw) {
+        // From here on nobody reads requests.
+        let left = ruled::raise(job.worker, client, rules, Event::HttpDisabled).await;
+        if let Err(Next::Stop(stop)) = left {
+            client.channel.with(|stream| stop.mark(stream.tcp()));
+            facts.reset = stop.resets();
+            facts.ending = Ending::new(By::Proxy, Phase::Data).because(stop.reason());
+            return Outcome::Broken;
+        }
+    }
+    idle = job.rules.and_then(Ruled::idle).unwrap_or(idle);
     client.deadline.set(client.service.config.timeouts.send);
     let first = client.deadline.guard(async {
         client.channel.write_all(early).await?;
         upstream.channel.write_all(rest).await
     });
     if !matches!(first.await, Ok(Ok(()))) {
-        return;
+        return Outcome::Served { keep: false };
     }
     facts.bytes_in += rest.len() as u64;
     facts.bytes_out += early.len() as u64;
@@ -427,6 +463,7 @@ async fn upgraded(
     .await;
     facts.relayed = (relayed.bytes_up, relayed.bytes_down);
     facts.ending = relayed.ending;
+    Outcome::Served { keep: false }
 }
 
 /// What a response that did not come, or not whole, means for the exchange.

@@ -23,8 +23,11 @@ pub(super) async fn select(
     let pool = &job.backend.pool;
     let mut only = job.only;
     let mut kept = persist::Remember::Nothing;
-    if let Some(rules) = job.rules.filter(|_| only.is_none() && tried.is_empty()) {
-        (only, kept) = persist::recall(worker, job.backend, job.client.peer.ip(), rules);
+    if let Some(rules) = job.rules.filter(|_| only.is_none()) {
+        let known;
+        (known, kept) = persist::recall(worker, job.backend, job.client.peer.ip(), rules);
+        // Where it was tried in vain, another will do, and is remembered in its place.
+        only = known.filter(|_| tried.is_empty());
     }
     let mut ask = Ask {
         hash: job.hash,
@@ -60,9 +63,7 @@ pub(super) async fn select(
     facts.phase(|l| &mut l.queue);
     if let Ok(slot) = &slot {
         let cookie = persist::remember(worker, job.backend, kept, slot.member());
-        if cookie.is_some() {
-            job.cookie.replace(cookie);
-        }
+        job.cookie.replace(cookie);
     }
     slot
 }

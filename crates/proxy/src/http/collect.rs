@@ -40,9 +40,15 @@ pub(super) async fn request(
     if head.expect_continue && !body.is_done() {
         continue_request(client, rules).await?;
     }
+    let mut seen = None;
     loop {
         let most = wanted(rules, true);
-        while !body.has(most) {
+        // They see what they have seen only with something new behind it.
+        while !body.has(most) || seen == Some(body.bytes.len()) {
+            // How long one in chunks will be nobody knows.
+            if body.is_over() {
+                return Err(Next::TooLarge);
+            }
             client.deadline.set(client.service.config.timeouts.body);
             let read = {
                 let mut buf = Buf::take();
@@ -67,19 +73,17 @@ pub(super) async fn request(
         ruled::raise(worker, client, rules, Event::HttpRequestData).await?;
         body.take_back(rules, true);
         // A rule may ask for more than it has seen.
-        if wanted(rules, true).is_none() || body.is_done() {
+        if wanted(rules, true).is_none() || body.is_done() || body.is_full() {
             break;
         }
+        seen = Some(body.bytes.len());
     }
     let chunked = matches!(head.framing, Framing::Chunked);
-    if chunked || body.changed {
-        let length = body.length();
-        let mut flow = rules.flow();
-        if let Some(http) = &mut flow.http {
-            http.request.retain(|name, _| {
-                !name.eq_ignore_ascii_case(b"Content-Length")
-                    && !name.eq_ignore_ascii_case(b"Transfer-Encoding")
-            });
+    let length = body.length();
+    if let Some(http) = &mut rules.flow().http {
+        // A rule may have written another length.
+        if chunked || body.changed || http.request.is_changed() {
+            http.request.retain(|name, _| !ruled::is_framing(name));
             let length = Value::from(length as i64);
             http.request
                 .insert(None, Value::from("Content-Length"), length);
@@ -130,9 +134,11 @@ pub(super) async fn response(
     let bodiless = matches!(head.framing, Framing::None | Framing::Length(0));
     let mut ended = false;
     if wanted(rules, false).is_some() && !bodiless {
+        let mut seen = None;
         loop {
             let most = wanted(rules, false);
-            while !ended && !body.has(most) && !body.is_full() {
+            let new = |body: &Body| seen != Some(body.bytes.len());
+            while !ended && !(body.has(most) && new(&body)) && !body.is_full() {
                 match read(job, upstream).await? {
                     None if body.until_close() => ended = true,
                     None => return Err(Broken::Truncated),
@@ -148,6 +154,7 @@ pub(super) async fn response(
             if wanted(rules, false).is_none() || body.is_done() || ended || body.is_full() {
                 break;
             }
+            seen = Some(body.bytes.len());
         }
     }
     if ended {
@@ -425,6 +432,11 @@ impl Body {
     /// Whether it is known how long it is in all.
     fn is_countable(&self) -> bool {
         matches!(self.framing, Framed::Done | Framed::Length(_))
+    }
+
+    /// Whether more was held back than may be.
+    fn is_over(&self) -> bool {
+        self.bytes.len() > self.most
     }
 
     /// How long it is in all, as it goes on.

@@ -191,7 +191,7 @@ pub(super) async fn exchange(
         if turns > ruled::TURNS {
             break;
         }
-        outcome = match ruled::retry(client, rules, heads) {
+        outcome = match ruled::retry(client, rules, heads, facts.settled) {
             Ok((buf, filled)) => {
                 let early = Early::Behind(filled);
                 let mut none = Vec::new();
@@ -281,6 +281,7 @@ async fn follow(
         }
         Next::Stop(stop) => {
             facts.reset = stop.resets();
+            client.channel.with(|stream| stop.mark(stream.tcp()));
             Ending::new(By::Proxy, LogPhase::Request).because(stop.reason())
         }
         Next::BadHead(reason) => {
@@ -288,6 +289,7 @@ async fn follow(
             facts.reset = true;
             Ending::new(By::Proxy, LogPhase::Request).because(reason)
         }
+        Next::TooLarge => return Outcome::Refused(Refusal::new(413, "body-too-large")),
         Next::Elsewhere | Next::Retry => {
             facts.reset = true;
             Ending::new(By::Proxy, LogPhase::Request).because("rule-loops")

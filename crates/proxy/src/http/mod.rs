@@ -83,7 +83,7 @@ async fn live(worker: Rc<Worker>, mut client: Box<Client>) {
         }
         // Boxed, so that an idle connection is as small as what it waits for.
         match Box::pin(busy(&worker, &mut client, &mut served)).await {
-            Ok(waited) => wait = client.service.config.timeouts.idle.saturating_sub(waited),
+            Ok(waited) => wait = idle(&client).saturating_sub(waited),
             Err(end) => {
                 cut = end == After::Cut;
                 break;
@@ -104,10 +104,7 @@ async fn live(worker: Rc<Worker>, mut client: Box<Client>) {
 /// Ends a connection as its rules say.
 async fn end_ruled(worker: &Worker, client: &Client, rules: &Ruled, stop: Stop) {
     client.service.state.counters.refuse(stop.reason());
-    if stop.resets() {
-        // A connection that is broken already is cut.
-        let _ = client.channel.with(|stream| stream.tcp().reset_on_close());
-    }
+    client.channel.with(|stream| stop.mark(stream.tcp()));
     rules.close(worker).await;
 }
 
@@ -135,11 +132,17 @@ async fn busy(
         if *served < chatty {
             return Ok(Duration::ZERO);
         }
-        let linger = LINGER.min(client.service.config.timeouts.idle);
+        let linger = LINGER.min(idle(client));
         if !next_request(worker, client, linger, false).await {
             return Ok(linger);
         }
     }
+}
+
+/// How long the next request may take to begin.
+fn idle(client: &Client) -> Duration {
+    let ruled = client.rules.as_ref().and_then(|rules| rules.idle());
+    ruled.unwrap_or(client.service.config.timeouts.idle)
 }
 
 /// Waits for the first bytes of a request: false when none came in time. A process that drains
@@ -156,9 +159,7 @@ async fn next_request(worker: &Worker, client: &Client, wait: Duration, first: b
             && let Poll::Ready(stop) = rules.poll_stop(cx.waker())
         {
             client.service.state.counters.refuse(stop.reason());
-            if stop.resets() {
-                let _ = client.channel.with(|stream| stream.tcp().reset_on_close());
-            }
+            client.channel.with(|stream| stop.mark(stream.tcp()));
             return Poll::Ready(false);
         }
         match worker.phase() {

@@ -8,6 +8,7 @@ use super::request::Left;
 use super::ruled::{self, Next};
 use super::upload::Upload;
 use crate::engine::Phase;
+use crate::rules::Ruled;
 use crate::upstream::Upstream;
 use ::rules::event::Event;
 use balance::Slot;
@@ -84,12 +85,21 @@ pub(super) async fn respond(
                 Err(error) => return Err(Broken::Bad(error.reason())),
                 Ok(Progress::Complete) if head.status >= 200 || head.status == 101 => break,
                 Ok(Progress::Complete) => {
+                    let len = head.len;
+                    let changed = match job.rules {
+                        None => None,
+                        Some(rules) => {
+                            let seen = ruled::interim(job, rules, head, &buf[start..start + len]);
+                            Box::pin(seen).await?
+                        }
+                    };
                     // HTTP/1.0 knows no interim responses.
                     if !job.is_10 {
-                        facts.bytes_out += interim(job, head, &buf[start..end]).await?;
+                        let bytes = changed.as_deref().unwrap_or(&buf[start..end]);
+                        facts.bytes_out += interim(job, head, bytes).await?;
                     }
                     facts.interim = true;
-                    start += head.len;
+                    start += len;
                     head.clear();
                     continue;
                 }
@@ -199,6 +209,8 @@ pub(super) async fn finish(
 /// Waits for a byte of the response, or the client's going away.
 async fn await_answer(job: &Job<'_>, upstream: &Upstream, upload: &Upload) -> Result<(), Broken> {
     let limit = job.backend.config.timeouts.response;
+    // Who lets a connection be silent for longer lets its member be.
+    let limit = limit.max(job.rules.and_then(Ruled::idle).unwrap_or_default());
     let heard = hear(job, upstream, limit, || upload.is_under_way()).await;
     heard.map_err(|silence| match silence {
         Silence::Long => Broken::Timeout,
@@ -277,8 +289,8 @@ async fn write_head(
 
 /// Says what becomes of the connection, where it is not what the version implies.
 pub(super) fn push_connection(job: &Job<'_>, keep: bool, out: &mut Vec<u8>) {
-    if let Some(cookie) = job.cookie.take() {
-        h1::push_field(out, "Set-Cookie", &cookie);
+    if let Some(cookie) = job.cookie.take().filter(|cookie| !cookie.rewrites) {
+        h1::push_field(out, "Set-Cookie", &cookie.field());
     }
     if !keep {
         h1::push_field(out, "Connection", b"close");

@@ -15,13 +15,14 @@ use crate::worker::Worker;
 use ::rules::event::Event;
 use ::rules::flow::{Ends, Held, Http, Selected};
 use ::rules::message::Message;
+use ::rules::value::Value;
 use balance::{Member, MemberId};
-use reactor::Buf;
+use reactor::{Buf, Tcp};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::h1::{
-    self, Field, Framing, HeadLimits, Method, Progress, RequestHead, ResponseHead, Span,
+    self, Field, Framing, HeadLimits, Method, Progress, RequestHead, ResponseHead, Span, Version,
 };
 
 /// How often a rule may have a member chosen anew, or a request sent once more, in one exchange.
@@ -40,6 +41,8 @@ pub(super) enum Next {
     Stop(Stop),
     /// What a rule made of a head is no head.
     BadHead(&'static str),
+    /// A body that is to be held back as a whole is too large for that.
+    TooLarge,
 }
 
 impl From<Stop> for Next {
@@ -105,6 +108,11 @@ pub(super) async fn request(
         http.is_some_and(|http| http.request.is_changed())
     };
     if changed {
+        if collected.is_none()
+            && let Some(http) = &mut rules.flow().http
+        {
+            keep_framing(&mut http.request, &heads.request.fields, buf);
+        }
         rewrite(client, rules, heads, buf, filled)?;
     }
     Ok(collected)
@@ -134,13 +142,73 @@ fn rewrite(
     buf[..out.len()].copy_from_slice(&out);
     *filled = end;
     let head = &mut heads.request;
+    let asked = Asked::of(head);
     head.clear();
     let limits = relaxed(&client.service.head_limits);
     match head.parse(&buf[..out.len()], &limits) {
-        Ok(Progress::Complete) if head.len == out.len() => Ok(()),
+        Ok(Progress::Complete) if head.len == out.len() => asked.stays(head),
         Ok(_) => Err(Next::BadHead("rule-bad-head")),
         Err(error) => Err(Next::BadHead(error.reason())),
     }
+}
+
+/// What a client goes by when it reads the answer, whatever rules make of its request.
+struct Asked {
+    method: Method,
+    version: Version,
+    keep_alive: bool,
+}
+
+impl Asked {
+    fn of(head: &RequestHead) -> Self {
+        Asked {
+            method: head.method,
+            version: head.version,
+            keep_alive: head.keep_alive,
+        }
+    }
+
+    /// Has a head that a rule has made be answered as the client expects.
+    fn stays(&self, head: &mut RequestHead) -> Result<(), Next> {
+        // These say whether a body follows the answer's head.
+        for method in [Method::Head, Method::Connect] {
+            if (head.method == method) != (self.method == method) {
+                return Err(Next::BadHead("rule-bad-method"));
+            }
+        }
+        head.keep_alive &= self.keep_alive;
+        if self.version == Version::Http10 {
+            head.version = Version::Http10;
+        }
+        Ok(())
+    }
+}
+
+/// Puts back what says where a message's body ends, as it stood in the `fields` of its head: it ends there, whatever a
+/// rule has written.
+fn keep_framing(message: &mut Message, fields: &[Field], bytes: &[u8]) {
+    let came: Vec<_> = fields
+        .iter()
+        .map(|field| (field.name.of(bytes), field.value.of(bytes)))
+        .filter(|(name, _)| is_framing(name))
+        .collect();
+    let mut now = message.fields().filter(|(name, _)| is_framing(name));
+    let stays = came
+        .iter()
+        .all(|(name, value)| now.next().is_some_and(|(n, v)| n == *name && v == *value));
+    if stays && now.next().is_none() {
+        return;
+    }
+    drop(now);
+    message.retain(|name, _| !is_framing(name));
+    for (name, value) in came {
+        message.insert(None, Value::new(name), Value::new(value));
+    }
+}
+
+/// Whether a field of that name says where a body ends.
+pub(super) fn is_framing(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"Content-Length") || name.eq_ignore_ascii_case(b"Transfer-Encoding")
 }
 
 /// The limits on what a rule makes of a head: it may add to one that was as large as it could be.
@@ -358,7 +426,8 @@ pub(super) async fn response(
     end: &mut usize,
 ) -> Result<bool, Next> {
     let upgrade = head.status == 101;
-    if !rules.wants(Event::HttpResponse) {
+    let rewrites = job.cookie.borrow().as_ref().is_some_and(|c| c.rewrites);
+    if !rules.wants(Event::HttpResponse) && !rewrites {
         let streams = rules.flow().stream.enabled && !upgrade;
         return Ok(streams);
     }
@@ -369,6 +438,15 @@ pub(super) async fn response(
         http.has_response = true;
     }
     raise(job.worker, job.client, rules, Event::HttpResponse).await?;
+    if let Some(cookie) = job
+        .cookie
+        .borrow()
+        .as_ref()
+        .filter(|cookie| cookie.rewrites)
+        && let Some(http) = &mut rules.flow().http
+    {
+        cookie.rewrite(&mut http.response);
+    }
     let (held, changed) = {
         let flow = rules.flow();
         let Some(http) = &flow.http else {
@@ -380,11 +458,16 @@ pub(super) async fn response(
         let held = http.response_body.wanted.is_some() || flow.stream.enabled;
         (held, http.response.is_changed())
     };
-    if changed && !upgrade {
+    if changed {
+        if let Some(http) = &mut rules.flow().http {
+            keep_framing(&mut http.response, &head.fields, &buf[*start..*end]);
+        }
         let mut out = job.worker.take_vec();
         written(rules, &mut out);
-        let len = head.len;
+        let (len, keep_alive) = (head.len, head.keep_alive);
         reparse(head, &out, job.method)?;
+        // What the member has said of its connection stays true.
+        head.keep_alive &= keep_alive;
         // In front of the body, or else the body is moved.
         let body = *start + len;
         if out.len() <= body {
@@ -402,6 +485,40 @@ pub(super) async fn response(
         job.worker.give_vec(out);
     }
     Ok(held && !upgrade)
+}
+
+/// Shows the rules an interim response, whose head `bytes` is. Returns what they have made of it, if they have.
+pub(super) async fn interim(
+    job: &Job<'_>,
+    rules: &Ruled,
+    head: &mut ResponseHead,
+    bytes: &[u8],
+) -> Result<Option<Vec<u8>>, Next> {
+    if !rules.wants(Event::HttpResponseContinue) {
+        return Ok(None);
+    }
+    if let Some(http) = &mut rules.flow().http {
+        fill_response(&mut http.response, head, bytes);
+        http.has_response = true;
+    }
+    raise(job.worker, job.client, rules, Event::HttpResponseContinue).await?;
+    let mut changed = None;
+    if let Some(http) = &mut rules.flow().http {
+        http.has_response = false;
+        if http.response.is_changed() {
+            http.response.write(changed.insert(Vec::new()));
+        }
+        http.response.clear();
+    }
+    if let Some(changed) = &changed {
+        let status = head.status;
+        reparse(head, changed, job.method)?;
+        // The one that ends the exchange is still to come.
+        if head.status != status {
+            return Err(Next::BadHead("rule-bad-status"));
+        }
+    }
+    Ok(changed)
 }
 
 /// Writes the response's head as the rules have it.
@@ -551,11 +668,13 @@ pub(super) fn is_disabled(rules: &Ruled) -> bool {
     rules.flow().http.as_ref().is_some_and(|http| http.disabled)
 }
 
-/// Takes the request that a rule wants sent instead, and forgets what came of the last.
+/// Takes the request that a rule wants sent instead, and forgets what came of the last. `settled` says whether all
+/// of the client's own request was read, so that its connection can take another.
 pub(super) fn retry(
     client: &Client,
     rules: &Ruled,
     heads: &mut Heads,
+    settled: bool,
 ) -> Result<(Buf, usize), Next> {
     let retry = {
         let mut flow = rules.flow();
@@ -574,9 +693,11 @@ pub(super) fn retry(
     }
     buf[..bytes.len()].copy_from_slice(&bytes);
     let head = &mut heads.request;
+    let mut asked = Asked::of(head);
+    asked.keep_alive &= settled;
     head.clear();
     match head.parse(&bytes, &relaxed(&client.service.head_limits)) {
-        Ok(Progress::Complete) => {}
+        Ok(Progress::Complete) => asked.stays(head)?,
         _ => return Err(Next::BadHead("rule-bad-head")),
     }
     // It must be whole: nobody sends the rest of it.
@@ -589,11 +710,12 @@ pub(super) fn retry(
     Ok((buf, bytes.len()))
 }
 
-/// Notes both ends of the connection to the member.
-pub(super) fn connected(rules: &Ruled, remote: SocketAddr, local: Option<SocketAddr>) {
+/// Notes the connection to the member.
+pub(super) fn connected(rules: &Ruled, remote: SocketAddr, member: &Tcp) {
+    rules.reached(member.control());
     let unknown = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
     rules.flow().server = Some(Ends {
         remote,
-        local: local.unwrap_or(unknown),
+        local: member.local_addr().unwrap_or(unknown),
     });
 }

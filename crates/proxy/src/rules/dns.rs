@@ -1,8 +1,9 @@
-//! Names looked up for rules: one question of DNS over UDP, to the system's servers or one that the rule names.
-//!
-//! The machine's own list of hosts is not read, and answers that do not fit into a datagram are cut to what does.
+//! Names looked up for rules: in the machine's own list of hosts, and by one question of DNS, to the system's servers or one
+//! that the rule names, over UDP and, where the answer is too long for that, over TCP.
 
 use super::datagram::Datagram;
+use super::hosts;
+use reactor::{ConnectOptions, Tcp};
 use rules::value::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -11,6 +12,9 @@ use std::time::Duration;
 /// How long a server may take, and how often one is asked.
 const WAIT: Duration = Duration::from_secs(2);
 const TRIES: usize = 2;
+
+/// The flag of an answer that did not fit.
+const TRUNCATED: u8 = 2;
 
 /// What a record's data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,11 @@ pub(super) async fn resolve(
         _ => Record::A,
     };
     let text = name.lossy();
+    if server.is_none()
+        && let Some(found) = listed(&text, record)
+    {
+        return Ok(Value::list_of(found));
+    }
     let name = match (record, text.parse::<IpAddr>()) {
         (Record::Ptr, Ok(address)) => reverse(address),
         _ => text.trim_end_matches('.').to_owned(),
@@ -63,15 +72,67 @@ pub(super) async fn resolve(
                 let bytes = socket.receive().await.ok()?;
                 // What answers another question is left aside.
                 if let Some(found) = parse(&bytes, id, &query, record) {
-                    return Some(found);
+                    return Some((found, bytes[2] & TRUNCATED != 0));
                 }
             }
         });
-        if let Ok(Some(found)) = answer.await {
-            return Ok(Value::list_of(found));
+        let Ok(Some((mut found, truncated))) = answer.await else {
+            continue;
+        };
+        if truncated {
+            // What came is better than nothing, should the whole not be had.
+            let whole = reactor::timeout(WAIT, over_tcp(*server, &query));
+            if let Ok(Some(bytes)) = whole.await
+                && let Some(all) = parse(&bytes, id, &query, record)
+            {
+                found = all;
+            }
         }
+        return Ok(Value::list_of(found));
     }
     Ok(Value::Empty)
+}
+
+/// What the machine's own list of hosts says.
+fn listed(name: &str, record: Record) -> Option<Vec<Value>> {
+    let text = |found: &IpAddr| Value::from(found.to_string());
+    let found: Vec<Value> = hosts::ask(|hosts| match record {
+        Record::A | Record::Aaaa => {
+            let name = name.trim_end_matches('.');
+            let found = hosts.addresses(name, record == Record::Aaaa);
+            found.iter().map(text).collect()
+        }
+        Record::Ptr => {
+            let address = name.parse().ok();
+            let name = address.and_then(|address| hosts.name(address));
+            name.map(Value::from).into_iter().collect()
+        }
+        _ => Vec::new(),
+    });
+    (!found.is_empty()).then_some(found)
+}
+
+/// Asks over TCP, where an answer has all the room it needs (RFC 1035 section 4.2.2).
+async fn over_tcp(server: SocketAddr, query: &[u8]) -> Option<Vec<u8>> {
+    let length = u16::try_from(query.len()).ok()?;
+    let asked = [&length.to_be_bytes(), query].concat();
+    let tcp = Tcp::connect(server, &ConnectOptions::default())
+        .await
+        .ok()?;
+    tcp.write_all(&asked).await.ok()?;
+    let mut length = [0; 2];
+    fill(&tcp, &mut length).await?;
+    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
+    fill(&tcp, &mut answer).await?;
+    Some(answer)
+}
+
+async fn fill(tcp: &Tcp, mut room: &mut [u8]) -> Option<()> {
+    while !room.is_empty() {
+        let n = tcp.read(room).await.ok().filter(|n| *n > 0)?;
+        room = &mut room[n..];
+    }
+    Some(())
 }
 
 /// The system's servers, read once.

@@ -8,7 +8,8 @@ use super::machine::{self, report};
 use super::{dns, sideband};
 use crate::snapshot::Virtual;
 use crate::worker::Worker;
-use rules::event::Event;
+use reactor::{Control, Tcp};
+use rules::event::{Event, Side};
 use rules::flow::{Ended, Ends, Flow, Steering, Target};
 use rules::host::Wait;
 use rules::value::Value;
@@ -44,6 +45,14 @@ pub(crate) struct Ruled {
     /// What a script that ran between events has decided.
     stop: Cell<Option<Stop>>,
     watcher: RefCell<Option<Waker>>,
+    /// The client's socket.
+    client: Control,
+    /// The member's, once there is one.
+    member: RefCell<Control>,
+    /// Whether the rules ask for what the kernel counts.
+    figures: bool,
+    /// After how long without a byte the configuration has the connection closed.
+    idle: Duration,
 }
 
 /// Why a connection does not go on.
@@ -58,6 +67,16 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
+    /// Has the close that follows tell the client as much as it is to be told: a reset, an orderly end, or nothing.
+    pub(crate) fn mark(self, client: &Tcp) {
+        // Of a connection that is broken already neither is left. Where the process may not be silent, it ends in order.
+        let _ = match self {
+            Stop::Failed | Stop::Ended(Ended::Reject) => client.reset_on_close(),
+            Stop::Ended(Ended::Drop) => client.vanish_on_close(),
+            Stop::Ended(Ended::Close) | Stop::Gone => Ok(()),
+        };
+    }
+
     /// Whether the client is to be told by a reset.
     pub(crate) fn resets(self) -> bool {
         matches!(self, Stop::Failed | Stop::Ended(Ended::Reject))
@@ -82,6 +101,7 @@ impl Ruled {
         service: &Virtual,
         peer: SocketAddr,
         local: SocketAddr,
+        client: Control,
     ) -> Option<Rc<Self>> {
         service.rules.as_ref()?;
         let loaded = worker.rules.loaded(&service.name)?;
@@ -92,9 +112,15 @@ impl Ruled {
         let mut flow = Flow::new(loaded.name, ends);
         flow.default_pool = loaded.pool;
         flow.began = machine::now();
+        let timeouts = &service.config.timeouts;
+        let idle = match service.config.protocol {
+            model::Protocol::Http => timeouts.idle,
+            _ => timeouts.tunnel,
+        };
         if service.config.protocol == model::Protocol::Http {
             flow.http = Some(Box::default());
         }
+        flow.idle_timeout = Some(idle);
         Some(Rc::new_cyclic(|me| Ruled {
             me: Weak::clone(me),
             connection: RefCell::new(Connection::new(&loaded.program, flow)),
@@ -109,7 +135,22 @@ impl Ruled {
             inner: RefCell::default(),
             stop: Cell::new(None),
             watcher: RefCell::default(),
+            client,
+            member: RefCell::default(),
+            figures: loaded.set.figures,
+            idle,
         }))
+    }
+
+    /// The socket to the member, from now on.
+    pub(crate) fn reached(&self, member: Control) {
+        self.member.replace(member);
+    }
+
+    /// After how long without a byte the connection is to be closed, where a rule has said so.
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        let set = self.connection.borrow().flow.idle_timeout;
+        set.filter(|set| *set != self.idle)
     }
 
     /// Whether any rule is to see the event.
@@ -155,7 +196,8 @@ impl Ruled {
             Some(inner) => inner,
             None => {
                 let ends = self.flow().client;
-                let made = Ruled::new(worker, service, ends.remote, ends.local);
+                let client = self.client.clone();
+                let made = Ruled::new(worker, service, ends.remote, ends.local, client);
                 let Some(inner) = made else { return Ok(None) };
                 {
                     let (own, mut flow) = (self.flow(), inner.flow());
@@ -270,9 +312,23 @@ impl Ruled {
     ) -> Step {
         let mut host = WorkerHost::new(worker);
         let mut connection = self.connection.borrow_mut();
-        worker
+        if self.figures
+            && let Some(figures) = self.client.figures()
+        {
+            let flow = &mut connection.flow;
+            flow.round_trip = Some(figures.round_trip);
+            flow.bytes = (figures.received, figures.sent);
+        }
+        let step = worker
             .rules
-            .with(|engine| run(engine, &mut connection, &mut host))
+            .with(|engine| run(engine, &mut connection, &mut host));
+        for (side, delays) in connection.flow.nagle.drain(..) {
+            match side {
+                Side::Client => self.client.delay(delays),
+                Side::Server => self.member.borrow().delay(delays),
+            }
+        }
+        step
     }
 
     /// Does what a rule waits for, as often as it does.
@@ -298,7 +354,8 @@ impl Ruled {
                 })
                 .await
             };
-            let Some(answer) = answered else {
+            // One that was closed meanwhile runs no more.
+            let Some(answer) = answered.filter(|_| !self.over.get()) else {
                 self.over.set(true);
                 return Err(Stop::Gone);
             };

@@ -37,7 +37,7 @@ pub(crate) struct Machine {
 /// A virtual's rules, loaded.
 #[derive(Clone)]
 pub(super) struct Loaded {
-    set: Arc<RuleSet>,
+    pub(super) set: Arc<RuleSet>,
     pub(super) program: Rc<Program>,
     pub(super) name: Rc<str>,
     pub(super) pool: Rc<str>,
@@ -150,7 +150,7 @@ impl Machine {
         let mut engine = self.engine.borrow_mut();
         let (_, engine) = engine.get_or_insert_with(|| {
             let limits = Limits::default();
-            (limits, Engine::new(limits.for_engine(), 0))
+            (limits, Engine::new(limits.for_engine(), self.random()))
         });
         ask(engine)
     }

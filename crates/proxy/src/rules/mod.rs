@@ -9,6 +9,7 @@ mod driver;
 mod facts;
 mod geography;
 mod host;
+mod hosts;
 mod machine;
 pub(crate) mod persist;
 pub(crate) mod policy;

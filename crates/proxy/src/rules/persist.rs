@@ -26,7 +26,63 @@ pub(crate) enum Remember {
     Cookie {
         name: Vec<u8>,
         timeout: u64,
+        /// The member that the client's own cookie names.
+        known: Option<MemberId>,
+        /// Whether the member sets it, and only its value is ours.
+        rewrites: bool,
     },
+}
+
+/// A cookie by which a client comes back to its member.
+pub(crate) struct Cookie {
+    name: Vec<u8>,
+    value: String,
+    /// Seconds; 0 for a session's.
+    timeout: u64,
+    /// Whether the member sets it, and only its value is ours.
+    pub(crate) rewrites: bool,
+}
+
+impl Cookie {
+    /// The value of a Set-Cookie field of its own.
+    pub(crate) fn field(&self) -> Vec<u8> {
+        let mut field = self.name.clone();
+        field.push(b'=');
+        field.extend_from_slice(self.value.as_bytes());
+        field.extend_from_slice(b"; path=/; HttpOnly");
+        self.push_age(&mut field);
+        field
+    }
+
+    /// Gives the member's own cookie of that name our value, where the response sets it.
+    pub(crate) fn rewrite(&self, response: &mut Message) {
+        let places: Vec<usize> = response.places(b"Set-Cookie").collect();
+        for place in places {
+            let Some((_, value)) = response.field(place) else {
+                continue;
+            };
+            let Some(rest) = value
+                .trim_ascii()
+                .strip_prefix(&self.name[..])
+                .and_then(|rest| rest.strip_prefix(b"="))
+            else {
+                continue;
+            };
+            let mut field = self.name.clone();
+            field.push(b'=');
+            field.extend_from_slice(self.value.as_bytes());
+            let end = memchr::memchr(b';', rest).unwrap_or(rest.len());
+            field.extend_from_slice(&rest[end..]);
+            self.push_age(&mut field);
+            response.replace(place, Value::from(field));
+        }
+    }
+
+    fn push_age(&self, field: &mut Vec<u8>) {
+        if self.timeout > 0 {
+            field.extend_from_slice(format!("; max-age={}", self.timeout).as_bytes());
+        }
+    }
 }
 
 /// The member that the client comes back to, if it has one, and what is to be remembered.
@@ -73,10 +129,15 @@ pub(crate) fn recall(
             let address = cookie.and_then(read_cookie);
             let known = address.and_then(|address| at(backend, address));
             let known = known.map(|member| member.id());
-            let remember = match (mode, known) {
+            let remember = match mode {
                 // The member itself sets it.
-                ("passive", _) | (_, Some(_)) => Remember::Nothing,
-                _ => Remember::Cookie { name, timeout },
+                "passive" => Remember::Nothing,
+                _ => Remember::Cookie {
+                    name,
+                    timeout,
+                    known,
+                    rewrites: mode == "rewrite",
+                },
             };
             (known, remember)
         }
@@ -89,7 +150,7 @@ pub(crate) fn remember(
     backend: &Backend,
     what: Remember,
     member: &Member,
-) -> Option<Vec<u8>> {
+) -> Option<Cookie> {
     match what {
         Remember::Nothing => None,
         Remember::Record { key, timeout } => {
@@ -106,16 +167,20 @@ pub(crate) fn remember(
             table.put(key, &value, Put::Always, times, now(), true);
             None
         }
-        Remember::Cookie { name, timeout } => {
-            let mut cookie = name;
-            cookie.push(b'=');
-            cookie.extend_from_slice(cookie_value(member.address()).as_bytes());
-            cookie.extend_from_slice(b"; path=/; HttpOnly");
-            if timeout > 0 {
-                cookie.extend_from_slice(format!("; max-age={timeout}").as_bytes());
-            }
-            Some(cookie)
-        }
+        Remember::Cookie {
+            known, rewrites, ..
+        } if known == Some(member.id()) && !rewrites => None,
+        Remember::Cookie {
+            name,
+            timeout,
+            rewrites,
+            ..
+        } => Some(Cookie {
+            name,
+            value: cookie_value(member.address()),
+            timeout,
+            rewrites,
+        }),
     }
 }
 

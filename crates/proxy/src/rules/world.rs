@@ -14,6 +14,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The rules of a virtual, in their order.
 pub(crate) struct RuleSet {
     pub(crate) sources: Vec<Arc<RuleSource>>,
+    /// Whether they ask for what the kernel counts of a connection, which is not had for nothing.
+    pub(crate) figures: bool,
+}
+
+impl RuleSet {
+    pub(crate) fn new(sources: Vec<Arc<RuleSource>>) -> Self {
+        let asks = |source: &Arc<RuleSource>| {
+            let asked: [&[u8]; 2] = [b"TCP::rtt", b"IP::stats"];
+            let mut asked = asked.into_iter();
+            asked.any(|command| memchr::memmem::find(&source.text, command).is_some())
+        };
+        RuleSet {
+            figures: sources.iter().any(asks),
+            sources,
+        }
+    }
 }
 
 /// What rules look things up in.

@@ -1,6 +1,6 @@
 //! TCP virtuals with rules: bytes that rules hold back and look at, and where they send a connection.
 
-use super::{NotReached, Notes, backend_for, converse, reach, refused, relay, stopped};
+use super::{NotReached, Notes, backend_for, converse, idle, reach, refused, relay, stopped};
 use crate::access::{By, Ending, Phase as LogPhase};
 use crate::client::{Channel, Client};
 use crate::engine::Phase;
@@ -11,7 +11,7 @@ use ::rules::event::Event;
 use ::rules::flow::{Ended, Ends, Held, Selected};
 use ::rules::value::Value;
 use balance::Member;
-use reactor::{Buf, Either, race};
+use reactor::{Buf, Either, Tcp, race};
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
@@ -88,7 +88,8 @@ async fn talk(
             }
         }
     };
-    connected(worker, client, rules, &member, slot.member()).await?;
+    let told = notes.backend.as_ref().is_some_and(|b| b.tls.is_some());
+    reached(worker, client, rules, &member, slot.member(), told).await?;
     let ending = if holds(rules) || !held.is_empty() {
         let relayed = between(worker, client, rules, &member, held, notes).await;
         relayed?
@@ -166,13 +167,15 @@ async fn hold_back(
     let most = worker.in_force().world.limits.collect;
     let mut bytes = client.pending.clone();
     let mut passed = Vec::new();
+    // How much the rules have seen and left as it is: they see it again only with more behind it.
+    let mut seen = 0;
     while let Some(wanted) = pass_by(rules, true, &mut bytes, &mut passed) {
         let enough = usize::try_from(wanted.max(1))
             .unwrap_or(usize::MAX)
             .min(most);
         let mut ended = false;
-        while bytes.len() < enough && !ended {
-            client.deadline.set(client.service.config.timeouts.tunnel);
+        while (bytes.len() < enough || bytes.len() <= seen) && !ended {
+            client.deadline.set(idle(client));
             match read(client, &client.channel).await {
                 Ok(part) if part.is_empty() => ended = true,
                 Ok(part) => bytes.extend_from_slice(&part),
@@ -187,6 +190,8 @@ async fn hold_back(
         if !passed.is_empty() {
             break;
         }
+        seen = bytes.len();
+        within(rules, true, seen, most)?;
     }
     if rules.flow().client_data.wanted.is_none() {
         passed.append(&mut bytes);
@@ -268,33 +273,47 @@ async fn answer(rules: &Ruled, channel: &Channel) -> Result<(), Stop> {
 }
 
 /// Tells the rules of the connection to the member.
-async fn connected(
+pub(super) async fn connected(
+    worker: &Worker,
+    client: &Client,
+    rules: &Ruled,
+    tcp: &Tcp,
+    member: &Member,
+) -> Result<(), Stop> {
+    note(rules, tcp, member);
+    let gone = || client.channel.is_gone();
+    rules.raise(worker, Event::ServerConnected, &gone).await
+}
+
+fn note(rules: &Ruled, tcp: &Tcp, member: &Member) {
+    rules.reached(tcp.control());
+    let unknown = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+    rules.flow().server = Some(Ends {
+        remote: member.address(),
+        local: tcp.local_addr().unwrap_or(unknown),
+    });
+}
+
+/// Tells the rules of the connection to the member as it stands at last, with its TLS or without.
+async fn reached(
     worker: &Worker,
     client: &Client,
     rules: &Ruled,
     channel: &Channel,
     member: &Member,
+    told: bool,
 ) -> Result<(), Stop> {
-    let unknown = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
-    let local = channel.with(|stream| stream.tcp().local_addr().ok());
-    let facts = channel.with(|stream| stream.info().map(|info| facts_of(&info)));
-    let shaken = facts.is_some();
-    {
-        let mut flow = rules.flow();
-        flow.server = Some(Ends {
-            remote: member.address(),
-            local: local.unwrap_or(unknown),
-        });
-        flow.server_tls = facts;
-    }
     let gone = || client.channel.is_gone();
-    rules.raise(worker, Event::ServerConnected, &gone).await?;
-    if shaken {
-        rules
-            .raise(worker, Event::ServersslHandshake, &gone)
-            .await?;
+    if !told {
+        channel.with(|stream| note(rules, stream.tcp(), member));
+        rules.raise(worker, Event::ServerConnected, &gone).await?;
     }
-    Ok(())
+    let facts = channel.with(|stream| stream.info().map(|info| facts_of(&info)));
+    if facts.is_none() {
+        return Ok(());
+    }
+    rules.flow().server_tls = facts;
+    rules.raise(worker, Event::ServersslHandshake, &gone).await
 }
 
 /// Whether the rules want to see more of either side.
@@ -360,6 +379,7 @@ async fn way(
             if bytes.len() < enough || ended {
                 break;
             }
+            let before = bytes.len();
             see(worker, client, rules, from_client, &mut bytes, &mut passed).await?;
             let to_member = std::mem::take(&mut rules.flow().server_data.respond);
             for part in to_member {
@@ -369,6 +389,11 @@ async fn way(
                     .map_err(|_| Stop::Gone)?;
             }
             answer(rules, &client.channel).await?;
+            // What they leave as it is they see again with more behind it.
+            if bytes.len() >= before {
+                within(rules, from_client, bytes.len(), most)?;
+                break;
+            }
         }
         if !wants(rules, from_client) || ended {
             passed.append(&mut bytes);
@@ -390,6 +415,15 @@ async fn way(
     }
 }
 
+/// Ends a connection of which rules would hold back more than they may.
+fn within(rules: &Ruled, from_client: bool, held: usize, most: usize) -> Result<(), Stop> {
+    if held < most || !wants(rules, from_client) {
+        return Ok(());
+    }
+    tracing::error!(held, "a rule holds back more than it may");
+    Err(Stop::Failed)
+}
+
 /// Whether the rules want to see more of a side.
 fn wants(rules: &Ruled, from_client: bool) -> bool {
     let flow = rules.flow();
@@ -408,7 +442,7 @@ async fn read(client: &Client, from: &Channel) -> io::Result<Vec<u8>> {
                 return Ok(buf[..n].to_vec());
             }
         }
-        client.deadline.set(client.service.config.timeouts.tunnel);
+        client.deadline.set(idle(client));
         match client.deadline.guard(from.readable()).await {
             Ok(ready) => ready?,
             Err(_) => return Err(io::ErrorKind::TimedOut.into()),

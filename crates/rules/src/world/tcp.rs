@@ -134,7 +134,7 @@ fn rtt(ctx: &mut Ctx<'_>, _: &[Value]) -> Result<Value, Fault> {
 }
 
 fn nagle(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
-    ctx.flow.nagle = Some(match &*args[0].bytes() {
+    let on = match &*args[0].bytes() {
         b"enable" => true,
         b"disable" | b"auto" => false,
         other => {
@@ -144,7 +144,10 @@ fn nagle(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
                 &["enable", "disable", "auto"],
             ));
         }
-    });
+    };
+    let side = ctx.side();
+    ctx.flow.nagle.retain(|(of, _)| *of != side);
+    ctx.flow.nagle.push((side, on));
     Ok(Value::Empty)
 }
 
@@ -236,7 +239,10 @@ mod tests {
         assert_eq!(bench.run(ClientAccepted, COMMANDS, "TCP::rtt"), "160");
         bench.run(ClientAccepted, COMMANDS, "TCP::nagle enable");
         bench.run(ClientAccepted, COMMANDS, "TCP::idletime 30");
-        assert_eq!(bench.flow.nagle, Some(true));
+        bench.run(ServerConnected, COMMANDS, "TCP::nagle enable");
+        bench.run(ServerConnected, COMMANDS, "TCP::nagle auto");
+        let nagle = [(Side::Client, true), (Side::Server, false)];
+        assert_eq!(bench.flow.nagle, nagle);
         assert_eq!(bench.flow.idle_timeout, Some(Duration::from_secs(30)));
         let bad = bench.run(ClientAccepted, COMMANDS, "TCP::idletime -1");
         assert!(bad.starts_with("error: "), "{bad}");
