@@ -5,6 +5,7 @@ pub(crate) mod arith;
 mod enter;
 mod frame;
 mod machine;
+mod named;
 mod scope;
 mod seldom;
 mod session;
