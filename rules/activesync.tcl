@@ -19,6 +19,10 @@ when RULE_INIT {
 }
 
 when HTTP_REQUEST {
+    # Another rule may have answered.
+    if { [HTTP::has_responded] } {
+        return
+    }
     set activesync_key ""
     if { not ([string tolower [HTTP::path]] starts_with "/microsoft-server-activesync") } {
         return

@@ -26,6 +26,10 @@ when RULE_INIT {
 }
 
 when HTTP_REQUEST {
+    # Another rule may have answered.
+    if { [HTTP::has_responded] } {
+        return
+    }
     foreach cleanup_name $static::cleanup_request {
         HTTP::header remove $cleanup_name
     }

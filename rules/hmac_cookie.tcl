@@ -108,8 +108,18 @@ when CLIENTSSL_HANDSHAKE {
 }
 
 when HTTP_REQUEST {
+    # Another rule may have answered.
+    if { [HTTP::has_responded] } {
+        return
+    }
     set hmac_cookie_value [HTTP::cookie value $static::hmac_cookie_session]
     if { $hmac_cookie_value eq "" } {
+        return
+    }
+    # One that is proven must not bring along another, which applications might take instead.
+    if { [llength [lsearch -all -exact [HTTP::cookie names] $static::hmac_cookie_session]] > 1 } {
+        HTTP::cookie remove $static::hmac_cookie_name
+        HTTP::cookie remove $static::hmac_cookie_session
         return
     }
     set hmac_cookie_given [HTTP::cookie value $static::hmac_cookie_name]

@@ -14,6 +14,10 @@ when RULE_INIT {
 }
 
 when HTTP_REQUEST {
+    # Another rule may have answered.
+    if { [HTTP::has_responded] } {
+        return
+    }
     if { [HTTP::path] starts_with $static::https_redirect_except } {
         return
     }

@@ -15,6 +15,10 @@ when RULE_INIT {
 }
 
 when HTTP_REQUEST {
+    # Another rule may have answered.
+    if { [HTTP::has_responded] } {
+        return
+    }
     if { $static::maintenance_when eq "down" } {
         if { [active_members [LB::server pool]] > 0 } {
             return

@@ -31,6 +31,10 @@ when CLIENT_ACCEPTED {
 }
 
 when HTTP_REQUEST {
+    # Another rule may have answered.
+    if { [HTTP::has_responded] } {
+        return
+    }
     if { $rate_limit_who eq "" } {
         return
     }
