@@ -15,6 +15,7 @@ mod lifecycle;
 mod limits;
 mod operations;
 mod programs;
+mod rules_among;
 mod rules_changes;
 mod rules_hmac;
 mod rules_http;
