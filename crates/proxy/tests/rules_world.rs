@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails here")]
 
 mod common;
+#[expect(unreachable_pub, reason = "it is another crate's too")]
 #[path = "../../../tests/src/geography.rs"]
 mod geography;
 

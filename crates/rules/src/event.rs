@@ -92,12 +92,8 @@ events! {
     ServerClosed = "SERVER_CLOSED", Server;
     /// The client's connection is closed.
     ClientClosed = "CLIENT_CLOSED", Client;
-    /// HTTP::disable or a fault in what the client sends has ended HTTP on this connection.
+    /// HTTP::disable, or an upgrade to another protocol, has ended HTTP on this connection.
     HttpDisabled = "HTTP_DISABLED", Client;
-    /// A DNS query came.
-    DnsRequest = "DNS_REQUEST", Client;
-    /// A DNS answer came.
-    DnsResponse = "DNS_RESPONSE", Server;
 }
 
 impl Event {

@@ -7,14 +7,6 @@ use crate::event::{Event, Events};
 use crate::world::missing::{self, Missing};
 use std::fmt::Write;
 
-/// Events that rules can name, but that nothing raises yet.
-const NOT_RAISED: &[Event] = &[
-    Event::PersistDown,
-    Event::HttpResponseContinue,
-    Event::DnsRequest,
-    Event::DnsResponse,
-];
-
 /// Commands of Tcl that are switched off, in the order of their reasons.
 const DISABLED: &[&str] = &[
     "cd",
@@ -120,16 +112,9 @@ pub fn reference() -> String {
 }
 
 fn events(out: &mut String) {
-    put(
-        out,
-        "## Events\n\n| event | when | state |\n| --- | --- | --- |\n",
-    );
+    put(out, "## Events\n\n| event | when |\n| --- | --- |\n");
     for event in Event::ALL {
-        let state = match NOT_RAISED.contains(event) {
-            true => "not yet: nothing raises it",
-            false => "done",
-        };
-        let _ = writeln!(out, "| `{event}` | {} | {state} |", event.about());
+        let _ = writeln!(out, "| `{event}` | {} |", event.about());
     }
 }
 

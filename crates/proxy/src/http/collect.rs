@@ -138,7 +138,7 @@ pub(super) async fn response(
         loop {
             let most = wanted(rules, false);
             let new = |body: &Body| seen != Some(body.bytes.len());
-            while !ended && !(body.has(most) && new(&body)) && !body.is_full() {
+            while !(ended || body.is_full() || body.has(most) && new(&body)) {
                 match read(job, upstream).await? {
                     None if body.until_close() => ended = true,
                     None => return Err(Broken::Truncated),

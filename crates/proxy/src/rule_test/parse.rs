@@ -576,14 +576,14 @@ mod tests {
     #[test]
     fn a_rule_in_a_test_file_keeps_the_lines_of_the_file() {
         let text = "test a\n  rule\n    when RULE_INIT {\n    }\n";
-        let tests = super::tests(text, Path::new(".")).unwrap();
+        let tests = tests(text, Path::new(".")).unwrap();
         assert_eq!(tests[0].setup.rules[0].1, b"\n\nwhen RULE_INIT {\n}\n");
     }
 
     #[test]
     fn an_answer_goes_with_the_request_before_it() {
         let text = "test a\n  request GET /\n  expect no response\n  answer 204\n";
-        let tests = super::tests(text, Path::new(".")).unwrap();
+        let tests = tests(text, Path::new(".")).unwrap();
         let Action::Request(_, answers) = &tests[0].steps[0].action else {
             panic!("{tests:?}");
         };
@@ -593,7 +593,7 @@ mod tests {
     #[test]
     fn what_is_no_statement_is_named_with_its_line() {
         for (text, line) in [("test a\n  reqest GET /\n", 2), ("\nrequest GET /\n", 2)] {
-            let error = super::tests(text, Path::new(".")).unwrap_err();
+            let error = tests(text, Path::new(".")).unwrap_err();
             assert_eq!(error.line, line, "{error}");
         }
     }

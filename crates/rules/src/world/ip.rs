@@ -40,10 +40,10 @@ pub(super) const COMMANDS: &[Command] = &[
     .at(CONNECTION),
     Command::new("IP::stats", "bytes ?in|out? | age", 1, 2, stats)
         .at(CONNECTION)
-        .differs("packets are not counted: `pkts` is an error"),
+        .differs("TCP's payload on the client's side, as the kernel counts it; packets are not counted: `pkts` is an error"),
     Command::new("IP::idle_timeout", "?seconds?", 0, 1, idle_timeout)
         .at(CONNECTION)
-        .differs("300 where no rule has set it, whatever the configuration says"),
+        .differs("on an HTTP virtual: how long the next request may be in coming; a member may take as long to answer"),
     Command::new("IP::reputation", "address", 1, 1, reputation)
         .differs("the categories are those of the configuration's address lists"),
 ];

@@ -11,8 +11,12 @@ const ON_CONNECTION: Events = Events::but(&[Event::RuleInit]);
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("reject", "", 0, 0, reject).at(ON_CONNECTION),
-    Command::new("drop", "", 0, 0, drop_it).at(ON_CONNECTION),
-    Command::new("discard", "", 0, 0, drop_it).at(ON_CONNECTION),
+    Command::new("drop", "", 0, 0, drop_it)
+        .at(ON_CONNECTION)
+        .differs("silent where the process has CAP_NET_ADMIN; else the connection ends in order"),
+    Command::new("discard", "", 0, 0, drop_it)
+        .at(ON_CONNECTION)
+        .differs("as drop"),
     Command::new("event", "?name? enable|disable ?all?", 1, 2, event)
         .at(ON_CONNECTION)
         .differs("without event info"),

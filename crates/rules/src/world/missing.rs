@@ -305,6 +305,8 @@ pub const EVENTS: &[Missing] = &[
     of("CLIENTSSL_SERVERHELLO_SEND", ""),
     of("CONNECTOR_OPEN", NO_MODULE),
     of("DIAMETER_*", NO_PROTOCOL),
+    of("DNS_REQUEST", "there are no virtuals of UDP"),
+    of("DNS_RESPONSE", "there are no virtuals of UDP"),
     of("ECA_*", NO_MODULE),
     of("EPI_NA_CHECK_HTTP_REQUEST", NO_MODULE),
     of("FIX_*", NO_PROTOCOL),

@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("persist", "mode ?arg ...?", 1, 6, persist).differs(
         "modes none, source_addr, simple, uie, universal, hash, cookie; ssl, sip, msrdp and dest_addr are not implemented; \
+         a cookie without a name is HeadgateServer and the pool's name, and its value the member's address in hexadecimal; \
          the scopes any virtual, any service and any pool of keys are told apart by their words",
     ),
 ];

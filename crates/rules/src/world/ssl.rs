@@ -3,7 +3,7 @@
 use super::ip::CONNECTION;
 use super::strings::hex;
 use crate::command::{Command, Ctx};
-use crate::event::Side;
+use crate::event::{Event, Events, Side};
 use crate::fault::Fault;
 use crate::flow::TlsFacts;
 use crate::value::Value;
@@ -53,7 +53,7 @@ pub(super) const COMMANDS: &[Command] = &[
         1,
         |ctx, args| server_tls(ctx, args, true),
     )
-    .at(CONNECTION)
+    .at(BEFORE_MEMBERS)
     .differs("towards members only; on the client's side it is an error"),
     Command::new(
         "SSL::enable",
@@ -62,9 +62,25 @@ pub(super) const COMMANDS: &[Command] = &[
         1,
         |ctx, args| server_tls(ctx, args, false),
     )
-    .at(CONNECTION)
+    .at(BEFORE_MEMBERS)
     .differs("takes back an SSL::disable; it does not add TLS to a pool that has none"),
 ];
+
+/// Events before TLS with a member begins.
+const BEFORE_MEMBERS: Events = Events::of(&[
+    Event::ClientAccepted,
+    Event::ClientsslClienthello,
+    Event::ClientsslClientcert,
+    Event::ClientsslHandshake,
+    Event::ClientData,
+    Event::HttpRequest,
+    Event::HttpRequestData,
+    Event::LbSelected,
+    Event::LbFailed,
+    Event::LbQueued,
+    Event::PersistDown,
+    Event::ServerConnected,
+]);
 
 /// What TLS has shown on the side that commands speak of.
 fn facts<'a>(ctx: &'a Ctx<'_>) -> Option<&'a TlsFacts> {

@@ -67,7 +67,8 @@ pub(super) const COMMANDS: &[Command] = &[
         set_idle(ctx, &args[0])?;
         Ok(Value::Empty)
     })
-    .at(CONNECTION),
+    .at(CONNECTION)
+    .differs("as IP::idle_timeout, on either side"),
 ];
 
 /// The bytes held back on the side that commands speak of.
