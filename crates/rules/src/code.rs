@@ -169,8 +169,8 @@ pub(crate) enum Op {
     EnterSide(Turn),
     /// `[the side it was, value] → [value]`
     LeaveSide,
-    /// Sets the side to that of the event, or to this one.
-    ResetSide(Option<Side>),
+    /// `[] → []`
+    SetSide(Sided),
     /// `[] → [truth]`
     IsSide(Side),
 }
@@ -181,6 +181,45 @@ pub(crate) enum Turn {
     To(Side),
     /// `peer`
     Over,
+}
+
+/// The side that a point in the code is turned to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sided {
+    /// The one that its text was entered with.
+    Own,
+    /// The other than that.
+    Other,
+    To(Side),
+}
+
+impl Sided {
+    /// The side within a command that turns.
+    pub(crate) fn turned(self, turn: Turn) -> Sided {
+        match (turn, self) {
+            (Turn::To(side), _) => Sided::To(side),
+            (Turn::Over, Sided::Own) => Sided::Other,
+            (Turn::Over, Sided::Other) => Sided::Own,
+            (Turn::Over, Sided::To(side)) => Sided::To(over(side)),
+        }
+    }
+
+    /// The side itself, for a text that was entered with `own`.
+    pub(crate) fn of(self, own: Side) -> Side {
+        match self {
+            Sided::Own => own,
+            Sided::Other => over(own),
+            Sided::To(side) => side,
+        }
+    }
+}
+
+/// The other side.
+pub(crate) fn over(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
 }
 
 /// How `switch` compares.
@@ -224,6 +263,8 @@ pub(crate) struct Guard {
     pub(crate) end: u32,
     /// How many values are on the frame's part of the stack when it is held.
     pub(crate) depth: u32,
+    /// The side that it is turned to.
+    pub(crate) side: Sided,
     pub(crate) holds: Holds,
 }
 

@@ -148,9 +148,12 @@ impl Ctx<'_> {
     ///
     /// Tcl's `can't set "…": variable is array` and its kin.
     pub fn set(&mut self, name: &Value, value: Value) -> Result<(), Fault> {
-        if name.bytes().last() == Some(&b')') {
+        let bytes = name.bytes();
+        if bytes.last() == Some(&b')') {
             // What an array takes for an element, as for one whose array is known beforehand.
-            self.charge(64)?;
+            self.charge(64 + bytes.len())?;
+        } else if !self.scopes.has_name(self.statics, &bytes) {
+            self.charge(128 + bytes.len())?;
         }
         self.scopes.set_named(self.statics, &name.bytes(), value)
     }
@@ -203,6 +206,24 @@ impl Meter {
                 Ok(())
             }
             None => Err(Fault::exhausted("memory")),
+        }
+    }
+
+    /// Counts a list that a command has made: its text, whenever that is wanted.
+    #[inline]
+    pub(crate) fn made(&mut self, value: &Value) -> Result<(), Fault> {
+        match value {
+            Value::List(list) if Rc::strong_count(list) == 1 => self.charge(list.weight()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts the steps of looking through so many bytes once, where they are many.
+    #[inline]
+    pub(crate) fn look(&mut self, bytes: usize) -> Result<(), Fault> {
+        match bytes / 256 {
+            0 => Ok(()),
+            steps => self.spend(steps as u64),
         }
     }
 

@@ -112,6 +112,9 @@ impl Compiler<'_, '_> {
                     self.land(jump);
                 }
                 self.raise(command, &message, want);
+                for end in ends {
+                    self.land(end);
+                }
                 return true;
             };
             self.body(body, want);
@@ -164,6 +167,7 @@ impl Compiler<'_, '_> {
         let start = self.here();
         self.around.push(Around::Loop {
             depth: self.depth,
+            side: self.side,
             outs: Vec::new(),
             agains: Vec::new(),
         });
@@ -232,6 +236,7 @@ impl Compiler<'_, '_> {
             start,
             end,
             depth,
+            side: self.side,
             holds: Holds::Loop { out, again },
         });
     }
@@ -274,6 +279,9 @@ impl Compiler<'_, '_> {
             self.word(&pair[1]);
         }
         let count = lists.len() as u32;
+        if self.foreachs.len() >= usize::from(u16::MAX) {
+            self.problem(command.at, "too many loops in one text");
+        }
         let number = self.foreachs.len() as u16;
         self.foreachs.push(Foreach { lists });
         self.emit(Op::ForeachBegin(count as u16));
@@ -334,9 +342,9 @@ impl Compiler<'_, '_> {
             start,
             end,
             depth: before,
+            side: self.side,
             holds: Holds::All(handler),
         });
-        self.emit(Op::ResetSide(self.side));
         if let Some(variable) = variable {
             self.emit(Op::CaughtValue);
             self.depth += 1;
@@ -355,10 +363,13 @@ impl Compiler<'_, '_> {
             self.usage(command, name, want);
             return true;
         }
-        if let Some(Around::Loop { depth, .. }) = self.around.last() {
-            let extra = self.depth - depth;
+        if let Some(Around::Loop { depth, side, .. }) = self.around.last() {
+            let (extra, side) = (self.depth - depth, *side);
             for _ in 0..extra {
                 self.emit(Op::Pop);
+            }
+            if side != self.side {
+                self.emit(Op::SetSide(side));
             }
             let jump = if out { Op::Jump(0) } else { Op::Loop(0) };
             let jump = self.emit(jump);
@@ -523,7 +534,15 @@ impl Compiler<'_, '_> {
         };
         if let Some(name) = name.literal() {
             let name = String::from_utf8_lossy(name).into_owned();
-            self.env.procs.borrow_mut().number(&name);
+            let mut procs = self.env.procs.borrow_mut();
+            let room = procs.has_room(&name);
+            if room {
+                procs.number(&name);
+            }
+            drop(procs);
+            if !room {
+                self.problem(command.at, "too many procedures");
+            }
         }
         for word in [name, params, body] {
             self.word(word);
@@ -576,10 +595,7 @@ impl Compiler<'_, '_> {
                 self.emit(Op::EnterSide(turn));
                 self.depth += 1;
                 let outer = self.side;
-                self.side = match turn {
-                    Turn::To(side) => Some(side),
-                    Turn::Over => outer,
-                };
+                self.side = outer.turned(turn);
                 self.body(body, true);
                 self.side = outer;
                 self.emit(Op::LeaveSide);

@@ -15,8 +15,8 @@ pub(crate) use names::{Named, SPECIAL, disabled, named};
 pub(crate) use procs::Procs;
 
 use crate::ast::{At, Command, Part, Script, Word};
-use crate::code::{Code, Commands, Foreach, Guard, Op, Source, Var};
-use crate::event::{Event, Side};
+use crate::code::{Code, Commands, Foreach, Guard, Op, Sided, Source, Var};
+use crate::event::Event;
 use crate::map::Map;
 use crate::parse::SyntaxError;
 use crate::value::Value;
@@ -83,7 +83,7 @@ pub(crate) struct Compiler<'c, 'e> {
     /// Loops and catches around this point, innermost last.
     around: Vec<Around>,
     /// The side that commands are turned to here by a command around them.
-    side: Option<Side>,
+    side: Sided,
     nesting: u32,
     /// How deep parts of words and of expressions stand in each other here, through all the texts around.
     deep: u32,
@@ -94,12 +94,16 @@ pub(crate) struct Compiler<'c, 'e> {
 enum Around {
     Loop {
         depth: u32,
+        side: Sided,
         /// Jumps to be pointed behind the loop, and to its next round.
         outs: Vec<usize>,
         agains: Vec<usize>,
     },
     Catch,
 }
+
+/// How many words a command may have, and parts a word.
+const MOST_WORDS: usize = 30_000;
 
 /// How deep bodies may stand in bodies.
 const NESTING: u32 = 100;
@@ -123,7 +127,7 @@ impl<'c, 'e> Compiler<'c, 'e> {
             marks: Vec::new(),
             depth: 0,
             around: Vec::new(),
-            side: None,
+            side: Sided::Own,
             nesting: 0,
             deep: 0,
             problems: Vec::new(),
@@ -338,7 +342,12 @@ impl<'c, 'e> Compiler<'c, 'e> {
         self.marks.push((self.here(), command.at, command.end));
         let before = self.depth;
         let mark = self.marks.len() - 1;
-        if let Some(name) = command.words[0].literal() {
+        if command.words.len() > MOST_WORDS {
+            self.problem(command.at, "too many words in one command");
+            if want {
+                self.constant(Value::Empty);
+            }
+        } else if let Some(name) = command.words[0].literal() {
             let name = name.strip_prefix(b"::").unwrap_or(name).to_vec();
             if !self.special(&name, command, want) {
                 self.plain(&name, command);
@@ -500,6 +509,10 @@ impl<'c, 'e> Compiler<'c, 'e> {
     }
 
     fn push_parts(&mut self, parts: &[Part]) {
+        if parts.len() > MOST_WORDS {
+            let at = self.marks.last().map_or(0, |mark| mark.1);
+            self.problem(at, "too many parts in one word");
+        }
         for part in parts {
             match part {
                 Part::Text(text) => self.literal(text),

@@ -12,6 +12,9 @@ pub(crate) struct Procs {
     index: Map<Rc<str>, u16>,
 }
 
+/// How many procedures there may be before code that runs can define no more.
+const MOST: usize = 10_000;
+
 impl Procs {
     pub(crate) fn number(&mut self, name: &str) -> u16 {
         if let Some(number) = self.find(name) {
@@ -27,6 +30,11 @@ impl Procs {
 
     pub(crate) fn find(&self, name: &str) -> Option<u16> {
         self.index.get(name).copied()
+    }
+
+    /// Whether a procedure of that name can be defined by code that runs.
+    pub(crate) fn has_room(&self, name: &str) -> bool {
+        self.list.len() < MOST || self.find(name).is_some()
     }
 
     /// The number of a procedure as code of a rule names it: one of its own first.

@@ -374,6 +374,8 @@ impl Engine {
         fiber.frames.clear();
         fiber.caught = None;
         fiber.failed = None;
+        fiber.scratch.clear();
+        fiber.scratch.shrink_to(4096);
         if self.spare.len() < 16 && fiber.stack.capacity() < 4096 {
             self.spare.push(fiber);
         }
@@ -406,7 +408,8 @@ impl Engine {
             Err(fault) => Err(fault),
         };
         let now = host.cycles();
-        run.spent += now.wrapping_sub(run.began);
+        // Processors' counters need not agree.
+        run.spent = run.spent.saturating_add(now.saturating_sub(run.began));
         run.began = now;
         let fault = match ran {
             Ok(Ran::Wait(wait)) => {
@@ -432,6 +435,11 @@ impl Engine {
             return Step::Done;
         };
         let failure = Failure::of(Rc::clone(&run.rule), run.event, fault);
+        if let Work::Scripts(scripts) = &mut run.work {
+            // Those that run again and again are there still.
+            let once = scripts.drain(..).filter(|later| later.every.is_none());
+            connection.session.later.extend(once);
+        }
         connection.run = Some(run);
         self.end(connection);
         Step::Failed(failure)
@@ -454,7 +462,8 @@ impl Engine {
                 let handler = &program.handlers[run.event as usize][*at];
                 run.rule = Rc::clone(&program.rules[handler.rule]);
                 connection.flow.side = run.event.side();
-                let entry = frame(Rc::clone(&handler.code), 0, FrameKind::Handler, 0);
+                let (code, side) = (Rc::clone(&handler.code), run.event.side());
+                let entry = frame(code, 0, FrameKind::Handler, 0, side);
                 run.fiber.frames.push(entry);
                 Ok(())
             }

@@ -11,9 +11,14 @@ use std::rc::Rc;
 pub struct List {
     items: Vec<Value>,
     text: OnceCell<Box<[u8]>>,
+    /// How many bytes its text has, about, if nothing in it needs backslashes.
+    weight: usize,
     /// How deep lists stand in it that are kept as lists.
     depth: u16,
 }
+
+/// How many items a text may have that is read as a list: each takes many times the bytes that it has there.
+const MOST: usize = 1 << 20;
 
 /// A list any deeper is kept as its text, so that a rule cannot drive into a stack overflow what goes through all levels.
 const DEEPEST: u16 = 100;
@@ -37,6 +42,9 @@ pub enum ListError {
     /// A quote is not closed.
     #[error("unmatched open quote in list")]
     OpenQuote,
+    /// It has more items than may be.
+    #[error("list has too many elements")]
+    TooLong,
     /// Something stands right behind a closing brace.
     #[error("list element in braces followed by \"{}\" instead of space", char::from(*.0))]
     AfterBrace(u8),
@@ -49,11 +57,20 @@ impl List {
     /// A list of `items`.
     pub fn new(mut items: Vec<Value>) -> Self {
         let depth = items.iter_mut().map(admit).max().unwrap_or(0);
+        let weights = items.iter().map(weight_within);
+        let spaces = items.len().saturating_sub(1);
+        let weight = weights.fold(spaces, usize::saturating_add);
         List {
             items,
             text: OnceCell::new(),
+            weight,
             depth,
         }
+    }
+
+    /// How many bytes its text has, about: told without writing it.
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Its items.
@@ -77,10 +94,13 @@ impl List {
         })
     }
 
-    pub(super) fn push(&mut self, mut item: Value) {
+    /// Returns how long the text was that is to be written anew.
+    pub(super) fn push(&mut self, mut item: Value) -> usize {
         self.depth = self.depth.max(admit(&mut item));
+        let space = usize::from(!self.items.is_empty());
+        self.weight = self.weight.saturating_add(weight_within(&item) + space);
         self.items.push(item);
-        self.text = OnceCell::new();
+        self.text.take().map_or(0, |text| text.len())
     }
 
     /// Reads a text as a list.
@@ -103,9 +123,24 @@ impl List {
                 b'"' => quoted(text, at + 1)?,
                 _ => bare(text, at),
             };
+            if items.len() >= MOST {
+                return Err(ListError::TooLong);
+            }
             items.push(item);
             at = next;
         }
+    }
+}
+
+/// What an item adds to a list's text, with its braces.
+fn weight_within(item: &Value) -> usize {
+    match item {
+        Value::Empty => 2,
+        // Of the largest number some are left for a space.
+        Value::List(list) if list.items.len() > 1 => {
+            list.weight.saturating_add(2).min(usize::MAX / 2)
+        }
+        other => other.weight().min(usize::MAX / 2),
     }
 }
 

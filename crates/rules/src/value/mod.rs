@@ -148,18 +148,35 @@ impl Value {
         *self.bytes() == *bytes
     }
 
-    /// Puts `more` behind the text; without a copy of what is there when nobody else holds it.
-    pub fn append(&mut self, more: &[u8]) {
+    /// How many bytes its text has, or would have if a list's were written: about, and quickly told.
+    pub fn weight(&self) -> usize {
+        match self {
+            Value::Empty => 0,
+            Value::Int(_) => 8,
+            Value::Double(_) => 16,
+            Value::Text(text) => text.chars.len(),
+            Value::List(list) => list.weight(),
+        }
+    }
+
+    /// Puts `more` behind the text; without a copy of what is there when nobody else holds it. Returns how many
+    /// bytes were copied, or are to be read anew as what the text had been read as.
+    pub fn append(&mut self, more: &[u8]) -> usize {
         if more.is_empty() {
-            return;
+            return 0;
         }
         if let Value::Text(text) = self
             && let Some(text) = Rc::get_mut(text)
         {
-            text.read_as = OnceCell::new();
+            let read = matches!(
+                text.read_as.take().as_deref(),
+                Some(Reading::List(_) | Reading::Other(_))
+            );
+            let anew = if read { text.chars.len() } else { 0 };
             text.chars.extend_from_slice(more);
-            return;
+            return anew;
         }
+        let anew = self.weight();
         let chars = {
             let have = self.bytes();
             let mut chars = Chars::with_capacity((have.len() + more.len()).next_power_of_two());
@@ -168,6 +185,7 @@ impl Value {
             chars
         };
         *self = Value::from_chars(chars);
+        anew
     }
 
     /// The value as a number, if it is one.
@@ -283,23 +301,24 @@ impl Value {
         }
     }
 
-    /// Puts an item behind the list; without a copy of what is there when nobody else holds it.
+    /// Puts an item behind the list; without a copy of what is there when nobody else holds it. Returns how many
+    /// bytes were copied, or are to be written anew as the list's text.
     ///
     /// # Errors
     ///
     /// As [`list`](Value::list); the value is then as it was.
-    pub fn push(&mut self, item: Value) -> Result<(), Fault> {
+    pub fn push(&mut self, item: Value) -> Result<usize, Fault> {
         if let Value::List(list) = self
             && let Some(list) = Rc::get_mut(list)
         {
-            list.push(item);
-            return Ok(());
+            return Ok(list.push(item));
         }
         let mut items = Vec::with_capacity(4);
         items.extend_from_slice(&self.list()?);
+        let anew = items.len() * size_of::<Value>();
         items.push(item);
         *self = Value::list_of(items);
-        Ok(())
+        Ok(anew)
     }
 
     /// What [`remember`](Value::remember) was given for this text, if it was a `T`.

@@ -75,9 +75,16 @@ pub(crate) fn holds(
         return Ok(holds);
     }
     match operator {
-        B::TextEqual => return Ok(a.same_text(b)),
-        B::TextNotEqual => return Ok(!a.same_text(b)),
+        B::TextEqual => {
+            read_through(a.weight().min(b.weight()), steps)?;
+            return Ok(a.same_text(b));
+        }
+        B::TextNotEqual => {
+            read_through(a.weight().min(b.weight()), steps)?;
+            return Ok(!a.same_text(b));
+        }
         B::Equal | B::NotEqual | B::Less | B::Greater | B::LessEqual | B::GreaterEqual => {
+            read_through(a.weight().max(b.weight()), steps)?;
             let ordering = match (a.number(), b.number()) {
                 (Some(a), Some(b)) => compare_numbers(a, b),
                 _ => Some(a.bytes().cmp(&b.bytes())),
@@ -94,6 +101,10 @@ pub(crate) fn holds(
         _ => {}
     }
     let (text, other) = (a.bytes(), b.bytes());
+    read_through(text.len(), steps)?;
+    if operator == B::MatchesGlob {
+        read_through(text.len().saturating_mul(other.len()), steps)?;
+    }
     Ok(match operator {
         B::Contains => memchr::memmem::find(&text, &other).is_some(),
         B::StartsWith => text.starts_with(&other),
@@ -101,6 +112,24 @@ pub(crate) fn holds(
         B::MatchesGlob => crate::regex::glob(&other, &text, false),
         _ => crate::commands::regexp::matches(b, &text, steps)?,
     })
+}
+
+/// Counts the steps of reading so many bytes, where they are many.
+#[inline]
+fn read_through(bytes: usize, steps: &mut u64) -> Result<(), Fault> {
+    match (bytes as u64) >> 10 {
+        0 => Ok(()),
+        more => match steps.checked_sub(more) {
+            Some(left) => {
+                *steps = left;
+                Ok(())
+            }
+            None => {
+                *steps = 0;
+                Err(Fault::exhausted("instructions"))
+            }
+        },
+    }
 }
 
 #[inline]

@@ -29,6 +29,15 @@ type Parameter = (Rc<[u8]>, Option<Value>);
 /// How much of a command an error's stack shows.
 const SHOWN: usize = 150;
 
+/// How many bytes a text takes for each of its own when it is compiled.
+const COMPILED: usize = 16;
+
+/// How deep texts may stand in a text that is kept compiled.
+const DEEPEST: u32 = 100;
+
+/// How long an expression may be that is kept compiled.
+const LONGEST: usize = 4096;
+
 /// How many expressions that were put together at run time are kept compiled.
 const EXPRESSIONS: usize = 512;
 
@@ -52,7 +61,8 @@ impl Machine<'_, '_> {
             return Err(fault);
         }
         let code = Rc::clone(&proc.code);
-        let frame = frame(code, base, FrameKind::Proc, scope as u32);
+        let side = self.ctx.flow.side;
+        let frame = frame(code, base, FrameKind::Proc, scope as u32, side);
         self.fiber.frames.push(frame);
         Ok(())
     }
@@ -68,7 +78,8 @@ impl Machine<'_, '_> {
 
     fn enter(&mut self, code: Rc<Code>, scope: u32) {
         let base = self.fiber.stack.len();
-        let frame = frame(code, base, FrameKind::Script, scope);
+        let side = self.ctx.flow.side;
+        let frame = frame(code, base, FrameKind::Script, scope, side);
         self.fiber.frames.push(frame);
     }
 
@@ -84,6 +95,7 @@ impl Machine<'_, '_> {
             self.enter(code, scope);
             return Ok(());
         }
+        self.ctx.meter.charge(key.len().saturating_mul(COMPILED))?;
         let source = source_of(self.ctx, &key, "expr");
         let expr = crate::parse::expr(&key, 0..key.len() as u32)
             .map_err(|error| Fault::error(error.message))?;
@@ -94,7 +106,9 @@ impl Machine<'_, '_> {
         if kept.len() >= EXPRESSIONS {
             kept.clear();
         }
-        kept.insert((&*key).into(), (layout, Rc::clone(&code)));
+        if key.len() <= LONGEST {
+            kept.insert((&*key).into(), (layout, Rc::clone(&code)));
+        }
         drop(kept);
         self.enter(code, scope);
         Ok(())
@@ -120,6 +134,7 @@ impl Machine<'_, '_> {
         }
         let value = text;
         let text = text.bytes();
+        self.ctx.meter.charge(text.len().saturating_mul(COMPILED))?;
         let parts =
             crate::parse::subst(&text, without & 1 == 0, without & 2 == 0, without & 4 == 0)
                 .map_err(|error| Fault::error(error.message))?;
@@ -127,11 +142,13 @@ impl Machine<'_, '_> {
         let mut env = env(self.ctx);
         let compiler = Compiler::new(&mut env, Slots::Fixed(Rc::clone(&layout)), source);
         let code = settled(compiler.parts_code(&parts))?;
-        value.remember(Rc::new(Substituted {
-            without,
-            layout,
-            code: Rc::clone(&code),
-        }));
+        if is_shallow(&text) {
+            value.remember(Rc::new(Substituted {
+                without,
+                layout,
+                code: Rc::clone(&code),
+            }));
+        }
         self.enter(code, scope);
         Ok(())
     }
@@ -167,6 +184,7 @@ impl Machine<'_, '_> {
                 )));
             }
             let value = (command.run)(self.ctx, args)?;
+            self.ctx.meter.made(&value)?;
             self.fiber.stack.push(value);
             return Ok(false);
         }
@@ -200,6 +218,12 @@ impl Machine<'_, '_> {
         params: &Value,
         body: &Value,
     ) -> Result<(), Fault> {
+        self.ctx
+            .meter
+            .charge(body.weight().saturating_mul(COMPILED))?;
+        if !self.ctx.program.procs.borrow().has_room(&name.lossy()) {
+            return Err(Fault::error("too many procedures"));
+        }
         let text: Rc<[u8]> = (&*body.bytes()).into();
         let source = source_of(self.ctx, &text, &name.lossy());
         let params = parameters(params)?;
@@ -247,6 +271,7 @@ impl Machine<'_, '_> {
             });
             if let Some(guard) = guard {
                 let (base, depth, holds) = (top.base, guard.depth, guard.holds);
+                self.ctx.flow.side = guard.side.of(top.side);
                 let to = match (holds, fault.kind()) {
                     (Holds::Loop { again, .. }, Kind::Continue) => again,
                     (Holds::Loop { out, .. }, _) => out,
@@ -329,25 +354,38 @@ impl Ctx<'_> {
             return Err(Fault::exhausted("recursion"));
         }
         self.nested += 1;
+        let scopes = self.scopes.list.len();
         let mut machine = Machine {
             ctx: self,
             fiber: &mut fiber,
         };
-        let result = match machine.invoke_words(words) {
+        let entered = match machine.invoke_words(words) {
+            Err(fault) => match fault.into_kind() {
+                Kind::Eval(script) => machine.enter_script(script, scope as u32).map(|()| true),
+                Kind::Wait(_) => Err(called_back_waits()),
+                other => Err(Fault::from(other)),
+            },
+            entered => entered,
+        };
+        let result = match entered {
             Ok(false) => Ok(fiber.stack.pop().unwrap_or_default()),
             Ok(true) => match machine.run(0) {
                 Ok(super::machine::Ran::Value(value)) => Ok(value),
-                Ok(super::machine::Ran::Wait(_)) => {
-                    Err(Fault::error("a command that is called back can't wait"))
-                }
+                Ok(super::machine::Ran::Wait(_)) => Err(called_back_waits()),
                 Err(fault) => Err(fault),
             },
             Err(fault) => Err(fault),
         };
+        // Of what waits nothing goes on.
+        self.scopes.end(scopes);
         self.nested = depth;
         self.scopes.current = scope;
         result
     }
+}
+
+fn called_back_waits() -> Fault {
+    Fault::error("a command that is called back can't wait")
 }
 
 fn env<'e>(ctx: &'e mut Ctx<'_>) -> Env<'e> {
@@ -383,6 +421,7 @@ fn compile_script(ctx: &mut Ctx<'_>, script: &Value, scope: u32) -> Result<Rc<Co
     {
         return Ok(Rc::clone(&compiled.code));
     }
+    ctx.charge(script.weight().saturating_mul(COMPILED))?;
     let text = script.bytes();
     let source = source_of(ctx, &text, "script");
     let syntax = crate::parse::script(&text, 0..text.len() as u32)
@@ -390,11 +429,29 @@ fn compile_script(ctx: &mut Ctx<'_>, script: &Value, scope: u32) -> Result<Rc<Co
     let mut env = env(ctx);
     let compiler = Compiler::new(&mut env, Slots::Fixed(Rc::clone(&layout)), source);
     let code = settled(compiler.script_code(&syntax))?;
-    script.remember(Rc::new(Compiled {
-        layout,
-        code: Rc::clone(&code),
-    }));
+    if is_shallow(&text) {
+        script.remember(Rc::new(Compiled {
+            layout,
+            code: Rc::clone(&code),
+        }));
+    }
     Ok(code)
+}
+
+/// Whether no more texts stand in a text than can be dropped one within the other: what is compiled holds those in it,
+/// which hold what they were compiled to.
+fn is_shallow(text: &[u8]) -> bool {
+    let mut depth = 0_u32;
+    for at in memchr::memchr2_iter(b'{', b'}', text) {
+        match text[at] {
+            b'{' => depth += 1,
+            _ => depth = depth.saturating_sub(1),
+        }
+        if depth > DEEPEST {
+            return false;
+        }
+    }
+    true
 }
 
 /// A procedure's parameters: names, or pairs of a name and its default.

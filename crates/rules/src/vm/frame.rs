@@ -1,6 +1,7 @@
 //! The stack of a run, which can be put aside while it waits.
 
 use crate::code::Code;
+use crate::event::Side;
 use crate::fault::{Fault, Kind};
 use crate::value::Value;
 use std::rc::Rc;
@@ -28,6 +29,8 @@ pub(crate) struct Frame {
     pub(crate) kind: FrameKind,
     /// The scope in which it runs.
     pub(crate) scope: u32,
+    /// The side that commands spoke of when it began, and do again when it ends.
+    pub(crate) side: Side,
 }
 
 /// What a text is run as.

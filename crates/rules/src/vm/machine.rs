@@ -6,6 +6,7 @@ use super::scope::{Place, Scopes, Slot, Statics};
 use super::seldom::returned;
 use crate::code::{Code, Op, Target, Var};
 use crate::command::{ANY, Ctx, Run};
+use crate::event::Side;
 use crate::fault::{Fault, Kind};
 use crate::host::Wait;
 use crate::value::Value;
@@ -79,8 +80,8 @@ impl Machine<'_, '_> {
                         Op::Concat(n) => {
                             let at = stack.len() - usize::from(n);
                             let scratch = &mut self.fiber.scratch;
+                            ok!(self.ctx.meter.charge(length(&stack[at..])));
                             join_into(scratch, &stack[at..]);
-                            ok!(self.ctx.meter.charge(scratch.len()));
                             stack.truncate(at);
                             stack.push(Value::new(scratch));
                         }
@@ -101,6 +102,7 @@ impl Machine<'_, '_> {
                             } else {
                                 let scratch = &mut self.fiber.scratch;
                                 join_into(scratch, &stack[at..]);
+                                ok!(self.ctx.meter.look(scratch.len()));
                                 scopes.load_element(self.ctx.statics, place, scratch)
                             };
                             stack.truncate(at);
@@ -131,7 +133,7 @@ impl Machine<'_, '_> {
                         Op::StoreElement(var, n) => {
                             let value = stack.pop().unwrap_or_default();
                             let at = stack.len() - usize::from(n);
-                            ok!(self.ctx.meter.charge(64));
+                            ok!(self.ctx.meter.charge(64 + length(&stack[at..])));
                             let scratch = &mut self.fiber.scratch;
                             join_into(scratch, &stack[at..]);
                             stack.truncate(at);
@@ -176,7 +178,10 @@ impl Machine<'_, '_> {
                             let place = place(var, scope);
                             ok!(self.ctx.meter.charge(more.len()));
                             match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
-                                Slot::Scalar(value) => value.append(&more.bytes()),
+                                Slot::Scalar(value) => {
+                                    let anew = value.append(&more.bytes());
+                                    ok!(self.ctx.meter.charge(anew));
+                                }
                                 _ => {
                                     ok!(self.append(place, None, more));
                                 }
@@ -185,9 +190,12 @@ impl Machine<'_, '_> {
                         Op::PushPop(var, false) => {
                             let item = stack.pop().unwrap_or_default();
                             let place = place(var, scope);
-                            ok!(self.ctx.meter.charge(16));
+                            ok!(self.ctx.meter.charge(16 + item.weight()));
                             match self.ctx.scopes.slot_mut(self.ctx.statics, place) {
-                                Slot::Scalar(value) => ok!(value.push(item)),
+                                Slot::Scalar(value) => {
+                                    let anew = ok!(value.push(item));
+                                    ok!(self.ctx.meter.charge(anew));
+                                }
                                 _ => {
                                     ok!(self.push(place, None, item, false));
                                 }
@@ -297,14 +305,17 @@ impl Machine<'_, '_> {
                                 stack.truncate(at);
                                 break 'op misplaced(command.name, self.ctx.event);
                             }
-                            ok!(self.ctx.meter.spend(1));
+                            let steps = 1 + (length(&stack[at..]) >> 12);
+                            ok!(self.ctx.meter.spend(steps as u64));
                             let result = if self.ctx.program.profile_commands.get() {
                                 timed(self.ctx, command.name, command.run, &stack[at..])
                             } else {
                                 (command.run)(self.ctx, &stack[at..])
                             };
                             stack.truncate(at);
-                            stack.push(ok!(result));
+                            let value = ok!(result);
+                            ok!(self.ctx.meter.made(&value));
+                            stack.push(value);
                         }
                         Op::CallSub(number, sub, n) => {
                             let command = commands.list[usize::from(number)];
@@ -313,7 +324,8 @@ impl Machine<'_, '_> {
                                 stack.truncate(at);
                                 break 'op misplaced(command.name, self.ctx.event);
                             }
-                            ok!(self.ctx.meter.spend(1));
+                            let steps = 1 + (length(&stack[at..]) >> 12);
+                            ok!(self.ctx.meter.spend(steps as u64));
                             let run = command.subs[usize::from(sub)].run;
                             let result = if self.ctx.program.profile_commands.get() {
                                 timed(self.ctx, command.name, run, &stack[at..])
@@ -321,7 +333,9 @@ impl Machine<'_, '_> {
                                 run(self.ctx, &stack[at..])
                             };
                             stack.truncate(at);
-                            stack.push(ok!(result));
+                            let value = ok!(result);
+                            ok!(self.ctx.meter.made(&value));
+                            stack.push(value);
                         }
                         Op::CallProc(number, n) => {
                             let known =
@@ -427,10 +441,15 @@ impl Machine<'_, '_> {
                         Op::Switch(table) => {
                             let value = stack.pop().unwrap_or_default();
                             let table = table as usize;
+                            ok!(self.ctx.meter.look(value.weight()));
                             let found = code.switches[table].get(&*value.bytes());
                             pc = *found.unwrap_or(&code.defaults[table]) as usize;
                         }
                         Op::Eval(n) => {
+                            if n > 1 {
+                                let at = stack.len() - usize::from(n);
+                                ok!(self.ctx.meter.charge(length(&stack[at..])));
+                            }
                             let script = take_script(stack, usize::from(n));
                             self.save(pc);
                             ok!(self.enter_script(script, scope));
@@ -443,6 +462,10 @@ impl Machine<'_, '_> {
                             }
                         }
                         Op::Uplevel(n) => {
+                            if n > 1 {
+                                let at = stack.len() - usize::from(n);
+                                ok!(self.ctx.meter.charge(length(&stack[at..])));
+                            }
                             let script = take_script(stack, usize::from(n));
                             let level = stack.pop().unwrap_or_default();
                             let Some(scope) = self.ctx.scopes.level(&level.bytes()) else {
@@ -457,6 +480,7 @@ impl Machine<'_, '_> {
                             let text = if n == 1 {
                                 stack[at].clone()
                             } else {
+                                ok!(self.ctx.meter.charge(length(&stack[at..])));
                                 let scratch = &mut self.fiber.scratch;
                                 join_into(scratch, &stack[at..]);
                                 Value::new(scratch)
@@ -529,6 +553,7 @@ impl Machine<'_, '_> {
     pub(super) fn drop_frame(&mut self) -> Option<Frame> {
         let frame = self.fiber.frames.pop()?;
         self.fiber.stack.truncate(frame.base as usize);
+        self.ctx.flow.side = frame.side;
         if let FrameKind::Proc = frame.kind {
             self.ctx.scopes.end(frame.scope as usize);
         }
@@ -559,6 +584,12 @@ fn items(list: &Value) -> &[Value] {
         Value::List(list) => list.items(),
         _ => &[],
     }
+}
+
+/// How many bytes texts have together, about.
+fn length(texts: &[Value]) -> usize {
+    let lengths = texts.iter().map(Value::weight);
+    lengths.fold(0, usize::saturating_add)
 }
 
 pub(super) fn join_into(scratch: &mut Vec<u8>, texts: &[Value]) {
@@ -633,12 +664,13 @@ fn misplaced(name: &str, event: crate::event::Event) -> Fault {
 }
 
 /// What `code` belongs to is at hand in its frame.
-pub(crate) fn frame(code: Rc<Code>, base: usize, kind: FrameKind, scope: u32) -> Frame {
+pub(crate) fn frame(code: Rc<Code>, base: usize, kind: FrameKind, scope: u32, side: Side) -> Frame {
     Frame {
         code,
         pc: 0,
         base: base as u32,
         kind,
         scope,
+        side,
     }
 }

@@ -30,6 +30,11 @@ impl Scopes {
         }
     }
 
+    /// Whether there is a place for a variable of that name already.
+    pub(crate) fn has_name(&self, statics: &Statics, name: &[u8]) -> bool {
+        self.existing_place(statics, name).is_some()
+    }
+
     pub(crate) fn exists_named(&self, statics: &Statics, name: &[u8]) -> bool {
         let (base, index) = split_name(name);
         self.existing_place(statics, base)

@@ -6,6 +6,7 @@ use crate::fault::{Error, Fault, Message};
 use crate::value::Value;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The variables of running code: the connection's and those of each call, innermost last.
@@ -18,6 +19,9 @@ pub struct Scopes {
     spare: Vec<Scope>,
 }
 
+/// How many names beyond the layout are looked through one by one.
+const FEW: usize = 8;
+
 /// How many scopes' memory is kept.
 const SPARE: usize = 8;
 
@@ -27,6 +31,8 @@ pub(crate) struct Scope {
     slots: Vec<Slot>,
     /// Names beyond the layout: their slots follow its own.
     extra: Vec<Rc<[u8]>>,
+    /// Their slots, once they are many. Ordered, as strangers may choose the names.
+    sorted: BTreeMap<Rc<[u8]>, u32>,
     /// The scope that called.
     pub(crate) parent: usize,
     /// How many calls are around it.
@@ -185,6 +191,7 @@ impl Scope {
             layout,
             slots,
             extra: Vec::new(),
+            sorted: BTreeMap::new(),
             parent: 0,
             level: 0,
         }
@@ -201,6 +208,9 @@ impl Scope {
 
     fn find(&self, name: &[u8]) -> Option<u32> {
         self.layout.find(name).or_else(|| {
+            if self.extra.len() > FEW {
+                return self.sorted.get(name).copied();
+            }
             let at = self.extra.iter().position(|extra| **extra == *name)?;
             Some((self.layout.len() + at) as u32)
         })
@@ -210,6 +220,14 @@ impl Scope {
         self.find(name).unwrap_or_else(|| {
             self.extra.push(name.into());
             self.slots.push(Slot::Unset);
+            let first = self.layout.len();
+            if self.extra.len() > FEW {
+                // All of them when it becomes many, then one after the other.
+                for at in self.sorted.len()..self.extra.len() {
+                    let slot = (first + at) as u32;
+                    self.sorted.insert(Rc::clone(&self.extra[at]), slot);
+                }
+            }
             (self.slots.len() - 1) as u32
         })
     }
@@ -263,6 +281,7 @@ impl Scopes {
             };
             ended.slots.clear();
             ended.extra.clear();
+            ended.sorted.clear();
             if self.spare.len() < SPARE {
                 self.spare.push(ended);
             }
@@ -578,6 +597,13 @@ impl Scopes {
         }
         let element = through.or(element);
         let name = self.name_of(statics, here);
+        if let (Place::Static(_), Place::Local { .. }) = (here, to) {
+            // It would outlive what it stands for.
+            return Err(Fault::error(format!(
+                "bad variable name \"{}\": upvar won't create namespace variable that refers to procedure variable",
+                String::from_utf8_lossy(&name)
+            )));
+        }
         match self.slot_mut(statics, here) {
             slot @ (Slot::Unset | Slot::Link(_)) => {
                 *slot = Slot::Link(Box::new((to, element)));

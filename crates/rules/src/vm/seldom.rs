@@ -3,7 +3,7 @@
 use super::arith;
 use super::machine::{Machine, join_into, place};
 use super::scope::Place;
-use crate::code::{Matching, Op, Turn};
+use crate::code::{Matching, Op, Turn, over};
 use crate::event::Side;
 use crate::fault::{Error, Fault, Kind, Message, Return};
 use crate::value::{Number, Value};
@@ -74,7 +74,9 @@ impl Machine<'_, '_> {
             Op::List(n) => {
                 let at = stack.len() - usize::from(n);
                 let items = stack.split_off(at);
-                stack.push(Value::list_of(items));
+                let list = Value::list_of(items);
+                self.ctx.meter.made(&list)?;
+                self.fiber.stack.push(list);
             }
             Op::Push(var, many) => {
                 let item = pop();
@@ -219,10 +221,9 @@ impl Machine<'_, '_> {
             Op::EnterSide(turn) => {
                 let was = self.ctx.flow.side;
                 stack.push(Value::Int(i64::from(was == Side::Server)));
-                self.ctx.flow.side = match (turn, was) {
-                    (Turn::To(side), _) => side,
-                    (Turn::Over, Side::Client) => Side::Server,
-                    (Turn::Over, Side::Server) => Side::Client,
+                self.ctx.flow.side = match turn {
+                    Turn::To(side) => side,
+                    Turn::Over => over(was),
                 };
             }
             Op::LeaveSide => {
@@ -234,8 +235,10 @@ impl Machine<'_, '_> {
                 };
                 self.fiber.stack.push(value);
             }
-            Op::ResetSide(side) => {
-                self.ctx.flow.side = side.unwrap_or(self.ctx.event.side());
+            Op::SetSide(side) => {
+                if let Some(frame) = self.fiber.frames.last() {
+                    self.ctx.flow.side = side.of(frame.side);
+                }
             }
             Op::IsSide(side) => {
                 let is = self.ctx.flow.side == side;
@@ -302,7 +305,8 @@ impl Machine<'_, '_> {
         let scopes = &mut *self.ctx.scopes;
         let whole = match scopes.value_mut(self.ctx.statics, place, index) {
             Some(value) => {
-                value.append(&more.bytes());
+                let anew = value.append(&more.bytes());
+                self.ctx.meter.charge(anew)?;
                 value.clone()
             }
             None => {
@@ -327,17 +331,21 @@ impl Machine<'_, '_> {
         many: bool,
     ) -> Result<Value, Fault> {
         let count = if many { item.list()?.len() } else { 1 };
-        self.ctx.meter.charge(16 * count)?;
+        self.ctx
+            .meter
+            .charge((16 * count).saturating_add(item.weight()))?;
         let scopes = &mut *self.ctx.scopes;
         let whole = match scopes.value_mut(self.ctx.statics, place, index) {
             Some(value) => {
+                let mut anew: usize = 0;
                 if many {
                     for item in item.list()?.iter() {
-                        value.push(item.clone())?;
+                        anew = anew.saturating_add(value.push(item.clone())?);
                     }
                 } else {
-                    value.push(item)?;
+                    anew = value.push(item)?;
                 }
+                self.ctx.meter.charge(anew)?;
                 value.clone()
             }
             None => {

@@ -18,29 +18,38 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("substr", "string skip ?terminator?", 2, 3, substr),
     Command::new("domain", "name count", 2, 2, domain),
     Command::new("b64encode", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
         ctx.charge(args[0].len() / 3 * 4)?;
         Ok(base64(&args[0].bytes()).into())
     }),
-    Command::new("b64decode", "string", 1, 1, |_, args| {
+    Command::new("b64decode", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
+        ctx.charge(args[0].len() / 4 * 3)?;
         Ok(unbase64(&args[0].bytes()).map_or(Value::Empty, Value::from))
     })
     .differs("what is not base64 gives an empty string; blanks and line ends in it are skipped"),
-    Command::new("md5", "string", 1, 1, |_, args| {
+    Command::new("md5", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
         Ok(Value::new(&Md5::digest(&*args[0].bytes())))
     }),
-    Command::new("sha1", "string", 1, 1, |_, args| {
+    Command::new("sha1", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
         Ok(hash(&SHA1_FOR_LEGACY_USE_ONLY, &args[0]))
     }),
-    Command::new("sha256", "string", 1, 1, |_, args| {
+    Command::new("sha256", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
         Ok(hash(&SHA256, &args[0]))
     }),
-    Command::new("sha384", "string", 1, 1, |_, args| {
+    Command::new("sha384", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
         Ok(hash(&SHA384, &args[0]))
     }),
-    Command::new("sha512", "string", 1, 1, |_, args| {
+    Command::new("sha512", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
         Ok(hash(&SHA512, &args[0]))
     }),
-    Command::new("crc32", "string", 1, 1, |_, args| {
+    Command::new("crc32", "string", 1, 1, |ctx, args| {
+        read(ctx, &args[0])?;
         Ok(Value::Int(crc32fast::hash(&args[0].bytes()).into()))
     }),
     Command::new("htonl", "number", 1, 1, swap_long),
@@ -48,6 +57,11 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("htons", "number", 1, 1, swap_short),
     Command::new("ntohs", "number", 1, 1, swap_short),
 ];
+
+/// Counts the steps of going through a text, where it is long.
+fn read(ctx: &mut Ctx<'_>, text: &Value) -> Result<(), Fault> {
+    ctx.spend(text.weight() as u64 >> 8)
+}
 
 /// Base64 of bytes (RFC 4648 section 4).
 pub(super) fn base64(bytes: &[u8]) -> Vec<u8> {

@@ -61,6 +61,7 @@ pub(super) fn lset(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
             _ => places(&list, path)?,
         }
     };
+    ctx.charge(new.weight())?;
     let changed = if places.is_empty() {
         new.clone()
     } else {
