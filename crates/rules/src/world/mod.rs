@@ -19,6 +19,8 @@ mod aes;
 mod class;
 mod crypto;
 mod geo;
+#[cfg(test)]
+mod hostile;
 mod hsl;
 mod lb;
 mod misc;
