@@ -62,6 +62,9 @@ fn websockets_and_downloads_survive_reloads_even_of_their_virtual_and_pool() {
     gate.reconfigure(&config(origin.address(), "", ""));
     let mut download = Wire::connect(gate.at(8080));
     download.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    eventually("the download has its member", || {
+        (origin.accepted() > 0).then_some(())
+    });
     for n in 0..10 {
         gate.reconfigure(&variant(&[Origin::refusing()], n));
         echo(&mut socket, "still there");
