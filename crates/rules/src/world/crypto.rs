@@ -4,6 +4,7 @@
 
 mod cipher;
 mod mac;
+mod rsa;
 
 pub(super) use cipher::{open_with, seal_with};
 pub(super) use mac::Hash;
@@ -13,22 +14,23 @@ use crate::fault::Fault;
 use crate::value::{Bytes, Chars, Value};
 use cipher::{Cipher, Direction, Stream};
 use mac::{Digesting, Signing};
+use rsa::{Digest, Filling};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("CRYPTO::sign", "?options? ?data?", 1, ANY, sign)
-        .differs("-alg hmac-md5, hmac-sha1, -sha224, -sha256, -sha384, -sha512; no RIPEMD-160 and no RSA"),
+        .differs("-alg hmac-md5, hmac-sha1, -sha224, -sha256, -sha384, -sha512, and rsa-sha256, -sha384 and -sha512 with a private key in PEM or DER; no RIPEMD-160"),
     Command::new("CRYPTO::verify", "?options? ?data?", 1, ANY, verify)
-        .differs("the algorithms of CRYPTO::sign; -ctx is not known"),
+        .differs("the algorithms of CRYPTO::sign and rsa-sha1, for RSA with a public key or a certificate; -ctx is not known"),
     Command::new("CRYPTO::hash", "?options? ?data?", 1, ANY, hash)
         .differs("-alg md5, sha1, sha224, sha256, sha384, sha512; no RIPEMD-160"),
     Command::new("CRYPTO::encrypt", "?options? ?data?", 1, ANY, encrypt).differs(
         "-alg aes-128, -192 and -256 with -cbc, -cfb, -ctr, -ecb, -ofb and -gcm (12 bytes of -iv, the tag follows the data); \
-         other ciphers are not offered",
+         rsa-pub with a public key or a certificate and -padding pkcs or oaep; other ciphers are not offered",
     ),
     Command::new("CRYPTO::decrypt", "?options? ?data?", 1, ANY, decrypt)
-        .differs("the algorithms of CRYPTO::encrypt"),
+        .differs("the algorithms of CRYPTO::encrypt, and rsa-priv instead of rsa-pub"),
     Command::new("CRYPTO::keygen", "-alg random|pbkdf2-md5 ?options?", 2, ANY, keygen)
         .differs("-alg random, pbkdf2-md5, and of our own pbkdf2-sha1 and pbkdf2-sha256; no RSA"),
 ];
@@ -117,6 +119,17 @@ fn sign(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let options = Options::read(args)?;
     let data = options.data();
     ctx.spend(data.len() as u64 / 64)?;
+    if let Some(digest) = options
+        .algorithm
+        .and_then(|name| Digest::named(&name.bytes()))
+    {
+        ctx.spend(rsa::PRIVATE)?;
+        return rsa::sign(
+            digest,
+            &text_or_hex(options.key.ok_or_else(no_key)?)?,
+            &data,
+        );
+    }
     let Some(name) = options.context else {
         let hash = Hash::of_mac(&options.algorithm()?)?;
         let key = options.key.ok_or_else(no_key)?;
@@ -142,11 +155,19 @@ fn verify(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     let options = Options::read(args)?;
     let data = options.data();
     ctx.spend(data.len() as u64 / 64)?;
-    let hash = Hash::of_mac(&options.algorithm()?)?;
     let signature = options
         .signature
         .ok_or_else(|| Fault::error("-signature is missing"))?
         .bytes();
+    if let Some(digest) = options
+        .algorithm
+        .and_then(|name| Digest::named(&name.bytes()))
+    {
+        ctx.spend(rsa::PUBLIC)?;
+        let key = text_or_hex(options.key.ok_or_else(no_key)?)?;
+        return Ok(Value::from(rsa::verify(digest, &key, &data, &signature)?));
+    }
+    let hash = Hash::of_mac(&options.algorithm()?)?;
     let key = options.key.ok_or_else(no_key)?;
     mac::with_key(hash, key, |key| Value::from(key.verify(&data, &signature)))
 }
@@ -184,6 +205,9 @@ fn crypt(ctx: &mut Ctx<'_>, args: &[Value], direction: Direction) -> Result<Valu
     let data = options.data();
     ctx.spend(data.len() as u64 / 64)?;
     ctx.charge(data.len() + 32)?;
+    if let Some(b"rsa-pub" | b"rsa-priv") = options.algorithm.map(Value::bytes).as_deref() {
+        return by_rsa(ctx, &options, direction);
+    }
     let padded = match options.padding.map(Value::bytes).as_deref() {
         None | Some(b"pkcs" | b"pkcs7" | b"1") => true,
         Some(b"none" | b"0") => false,
@@ -219,6 +243,27 @@ fn crypt(ctx: &mut Ctx<'_>, args: &[Value], direction: Direction) -> Result<Valu
         stream.finish(&mut out)?;
     }
     Ok(Value::from(out))
+}
+
+fn by_rsa(ctx: &mut Ctx<'_>, options: &Options<'_>, direction: Direction) -> Result<Value, Fault> {
+    if options.context.is_some() {
+        return Err(Fault::error("there is no -ctx for RSA"));
+    }
+    let filling = Filling::of(options.padding)?;
+    let key = text_or_hex(options.key.ok_or_else(no_key)?)?;
+    match (direction, &*options.algorithm()?) {
+        (Direction::Encrypt, b"rsa-pub") => {
+            ctx.spend(rsa::PUBLIC)?;
+            rsa::encrypt(filling, &key, &options.data())
+        }
+        (Direction::Decrypt, b"rsa-priv") => {
+            ctx.spend(rsa::PRIVATE)?;
+            rsa::decrypt(filling, &key, &options.data())
+        }
+        _ => Err(Fault::error(
+            "what is encrypted by rsa-pub is decrypted by rsa-priv",
+        )),
+    }
 }
 
 fn keygen(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {

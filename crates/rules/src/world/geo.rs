@@ -29,10 +29,13 @@ const ATTRIBUTES: &[(&str, &[&[&str]])] = &[
     ("region", &[&["subdivisions", "0", "iso_code"]]),
     ("city", &[&["city", "names", "en"]]),
     ("zip", &[&["postal", "code"]]),
+    ("postal_code", &[&["postal", "code"]]),
+    ("metro_code", &[&["location", "metro_code"]]),
     ("latitude", &[&["location", "latitude"]]),
     ("longitude", &[&["location", "longitude"]]),
     ("timezone", &[&["location", "time_zone"]]),
     ("isp", &[&["isp"], &["autonomous_system_organization"]]),
+    ("asn", &[&["autonomous_system_number"]]),
     (
         "org",
         &[&["organization"], &["autonomous_system_organization"]],

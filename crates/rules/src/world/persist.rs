@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("persist", "mode ?arg ...?", 1, 6, persist).differs(
-        "modes none, source_addr, simple, uie, universal, hash, cookie; ssl, sip, msrdp and dest_addr are not implemented; \
+        "modes none, source_addr, simple, dest_addr (without a mask), uie, universal, hash, cookie; ssl, sip and msrdp are not implemented; \
          a cookie without a name is HeadgateServer and the pool's name, and its value the member's address in hexadecimal; \
          the scopes any virtual, any service and any pool of keys are told apart by their words",
     ),
@@ -84,6 +84,17 @@ fn persist(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
                 timeout: seconds(rest.get(1), DEFAULT_TIMEOUT)?,
             }
         }
+        b"dest_addr" => {
+            let to = ctx.flow.client.local.ip().to_canonical().to_string();
+            let (Persist::Source { timeout, .. }, true) = (source(rest)?, mask_is_whole(rest))
+            else {
+                return Err(Fault::error("persist dest_addr: a mask is not implemented"));
+            };
+            Persist::Universal {
+                key: Value::from(format!("dest_addr/{to}")),
+                timeout,
+            }
+        }
         b"hash" => {
             let [key] = rest else {
                 return Err(Fault::usage("persist hash key"));
@@ -110,6 +121,7 @@ fn persist(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
                     "add",
                     "cookie",
                     "delete",
+                    "dest_addr",
                     "hash",
                     "lookup",
                     "none",
@@ -123,6 +135,18 @@ fn persist(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> {
     };
     ctx.flow.steering.persist = Some(chosen);
     Ok(Value::Empty)
+}
+
+/// Whether there is no mask, or one that masks nothing.
+fn mask_is_whole(args: &[Value]) -> bool {
+    match args {
+        [] => true,
+        [first, ..] => {
+            first.int().is_ok()
+                || first.is(b"255.255.255.255")
+                || first.is(b"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
+        }
+    }
 }
 
 /// `?mask? ?timeout?`
@@ -337,7 +361,7 @@ mod tests {
             assert_eq!(world.flow.steering.persist, Some(wanted), "{command}");
         }
         world.check(&[
-            ("persist ssl", "!bad persistence mode \"ssl\": must be add, cookie, delete, hash, lookup, none, simple, source_addr, uie, or universal"),
+            ("persist ssl", "!bad persistence mode \"ssl\": must be add, cookie, delete, dest_addr, hash, lookup, none, simple, source_addr, uie, or universal"),
             ("persist source_addr 255.0.255.0", "!invalid mask \"255.0.255.0\""),
             ("persist cookie insert A soon", "!invalid expiration \"soon\""),
         ]);
