@@ -384,3 +384,139 @@ fn reject_ends_the_connection_without_an_answer() {
     client.send("GET /reject HTTP/1.1\r\nHost: test\r\n\r\n");
     assert!(client.rest().is_err(), "a reset");
 }
+
+/// A member that answers with the head that it was sent, and everything behind it that comes with it.
+fn raw_mirror() -> Member {
+    Member::new(|_, mut wire| {
+        while let Some(head) = wire.head() {
+            let lower = head.to_ascii_lowercase();
+            let mut body = String::new();
+            if lower.contains("transfer-encoding: chunked") {
+                while !body.ends_with("0\r\n\r\n") {
+                    body.push_str(&wire.bytes(1).unwrap());
+                }
+            } else if let Some(at) = lower.find("content-length: ") {
+                let digits: String = lower[at + 16..]
+                    .chars()
+                    .take_while(char::is_ascii_digit)
+                    .collect();
+                body = wire.bytes(digits.parse().unwrap()).unwrap();
+            }
+            wire.send(&ok(&(head + &body)));
+        }
+    })
+}
+
+#[test]
+fn a_body_ends_where_it_did_whatever_a_rule_says_of_its_length() {
+    let within = "GET /within HTTP/1.1\r\nHost: test\r\n\r\n";
+    let chunked = format!(
+        "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{within}\r\n0\r\n\r\n",
+        within.len()
+    );
+    let counted = format!("Content-Length: {}\r\n\r\n{within}", within.len());
+    for change in [
+        "HTTP::header remove Content-Length; HTTP::header remove Transfer-Encoding",
+        "HTTP::header remove Transfer-Encoding; HTTP::header replace Content-Length 3",
+        "HTTP::header insert Content-Length 1",
+        "HTTP::header insert Transfer-Encoding chunked",
+        "HTTP::header replace Transfer-Encoding identity",
+        "HTTP::method GET; HTTP::header remove Content-Length",
+    ] {
+        let proxy = proxy(&format!("when HTTP_REQUEST {{ {change} }}"), &raw_mirror());
+        for body in [&chunked, &counted] {
+            let mut client = proxy.connect();
+            client.send(&format!("POST /a HTTP/1.1\r\nHost: test\r\n{body}"));
+            let (_, seen) = client.response();
+            assert!(
+                seen.contains(" /a ") && seen.contains(within),
+                "{change}: {seen}"
+            );
+            client.send("GET /last HTTP/1.1\r\nHost: test\r\n\r\n");
+            let (_, seen) = client.response();
+            assert!(seen.starts_with("GET /last "), "{change}: {seen}");
+        }
+    }
+}
+
+#[test]
+fn a_response_ends_where_it_did_whatever_a_rule_says_of_its_length() {
+    for change in [
+        "HTTP::header remove Content-Length",
+        "HTTP::header replace Content-Length 2",
+        "HTTP::header replace Content-Length 200",
+        "HTTP::header insert Transfer-Encoding chunked",
+    ] {
+        for length in [6, 0] {
+            let member = Member::new(move |_, mut wire| {
+                while wire.request().is_some() {
+                    wire.send(&ok(&"answer"[..length]));
+                }
+            });
+            let proxy = proxy(&format!("when HTTP_RESPONSE {{ {change} }}"), &member);
+            let mut client = proxy.connect();
+            for _ in 0..3 {
+                assert_eq!(client.get("/").1, "answer"[..length], "{change}");
+            }
+            assert_eq!(member.connections(), 1, "{change}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_to_head_has_no_body_whatever_a_rule_makes_of_the_method() {
+    let member = Member::answering(|head| match head.starts_with("HEAD") {
+        true => "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n".to_owned(),
+        false => ok("body"),
+    });
+    let proxy = proxy("when HTTP_REQUEST { HTTP::method GET }", &member);
+    let mut client = proxy.connect();
+    client.send("HEAD / HTTP/1.1\r\nHost: test\r\n\r\n");
+    let seen = client.rest().unwrap_or_default();
+    assert!(!seen.contains("body"), "{seen}");
+    assert_eq!(proxy.connect().get("/").1, "body");
+}
+
+#[test]
+fn a_body_in_chunks_is_held_back_only_up_to_the_limit() {
+    let proxy = with(
+        "when HTTP_REQUEST { HTTP::collect }\nwhen HTTP_REQUEST_DATA { HTTP::release }",
+        &[&mirror()],
+        "rule_limits: {collect: 64KiB}\n",
+    );
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let chunk = format!("4000\r\n{}\r\n", "x".repeat(0x4000));
+    let mut sender = client.sender();
+    for _ in 0..6 {
+        if std::io::Write::write_all(&mut sender, chunk.as_bytes()).is_err() {
+            break;
+        }
+    }
+    let (head, _) = client.response();
+    assert_eq!(status(&head), "413", "{head}");
+}
+
+#[test]
+fn a_rule_that_wants_ever_more_of_a_body_waits_for_it() {
+    let proxy = with(
+        "when HTTP_REQUEST { HTTP::collect 1 }\nwhen HTTP_REQUEST_DATA { incr seen; HTTP::header replace X-Seen $seen; HTTP::collect 1 }\nwhen CLIENT_ACCEPTED { set seen 0 }",
+        &[&mirror()],
+        "rule_limits: {collect: 1KiB}\n",
+    );
+    for length in [10, 100_000] {
+        let mut client = proxy.connect();
+        client.send(&format!(
+            "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n123"
+        ));
+        std::thread::sleep(Duration::from_millis(100));
+        client.send(&"y".repeat(length - 3));
+        let (_, seen) = client.response();
+        assert!(
+            seen.contains("\r\nX-Seen: ") && seen.contains("123y"),
+            "{}",
+            &seen[..200]
+        );
+    }
+    assert!(proxy.connect().get("/").1.starts_with("GET / "));
+}

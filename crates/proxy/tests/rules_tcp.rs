@@ -268,3 +268,26 @@ fn what_events_take_is_told() {
             .any(|row| row.rule == "r" && row.event == "HTTP_REQUEST" && row.count == 1)
     });
 }
+
+#[test]
+fn a_rule_that_wants_ever_more_bytes_sees_them_when_they_come_and_has_an_end() {
+    let rule = "when CLIENT_ACCEPTED { TCP::collect }\nwhen CLIENT_DATA { if { [TCP::payload] contains \"\\n\" } { TCP::release } else { TCP::collect } }";
+    let proxy = tcp(rule, &[&echo("a")]);
+    let mut client = proxy.connect();
+    for part in ["o", "n", "e\n"] {
+        client.send(part);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(line(&mut client).unwrap(), "a:one\n");
+    let mut client = proxy.connect();
+    let mut sender = client.sender();
+    for _ in 0..400 {
+        if sender.write_all(&[b'x'; 16 * 1024]).is_err() {
+            break;
+        }
+    }
+    assert!(client.is_ended(), "a limit to what is held back");
+    let mut client = proxy.connect();
+    client.send("two\n");
+    assert_eq!(line(&mut client).unwrap(), "a:two\n");
+}
