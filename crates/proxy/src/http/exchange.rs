@@ -5,10 +5,11 @@ use super::attempt::{self, Job};
 use super::facts::{Facts, Logged};
 use super::handover;
 use super::heads::Heads;
+use super::local::{answer, own_answer};
 use super::reply::{self, Reply};
 use super::report::{note_text, report};
 use super::request::{Left, Read, read_head};
-use super::route::{self, Action, Decision};
+use super::route;
 use super::ruled::{self, Collected, Next};
 use super::sender::{forwarded_client, hash_of, identify};
 use super::vars::Vars;
@@ -25,7 +26,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::h1::{self, ChunkError, HeadError, Known, Method, Version};
+use wire::h1::{self, ChunkError, HeadError, Method, Version};
 
 /// Why an exchange gets an answer of Headgate's own instead of a member's.
 #[derive(Clone, Copy, Debug)]
@@ -541,72 +542,6 @@ fn renew(worker: &Worker, client: &mut Client, heads: &mut Heads) {
             client.service = service.clone();
         }
         _ => heads.gone = true,
-    }
-}
-
-/// What the route says Headgate itself is to answer.
-fn own_answer<'d>(decision: &'d Decision<'_>, vars: &Vars<'_>) -> Option<OwnAnswer<'d>> {
-    match decision.action? {
-        Action::Pool(_) => None,
-        Action::Redirect(redirect) => {
-            let mut to = Vec::new();
-            vars.render(&redirect.to, &mut to);
-            Some(OwnAnswer {
-                status: redirect.status,
-                location: Some(to),
-                respond: None,
-            })
-        }
-        Action::Respond(respond) => Some(OwnAnswer {
-            status: respond.status,
-            location: None,
-            respond: Some(respond),
-        }),
-    }
-}
-
-struct OwnAnswer<'d> {
-    status: u16,
-    location: Option<Vec<u8>>,
-    respond: Option<&'d model::Respond>,
-}
-
-async fn answer(
-    worker: &Worker,
-    client: &Client,
-    facts: &mut Facts,
-    own: &OwnAnswer<'_>,
-    method: Method,
-    keep: bool,
-) -> Outcome {
-    let mut reply = Reply::text(own.status, b"");
-    if let Some(location) = &own.location {
-        reply.fields.push(("Location", location));
-    }
-    if let Some(respond) = own.respond {
-        reply.body = respond.body.text.as_bytes();
-        reply.content_type = respond.content_type.as_str();
-        for (name, value) in &respond.headers {
-            match Known::of(name.as_str().as_bytes()) {
-                // Where the message ends and what becomes of the connection is not for sale.
-                Known::ContentLength | Known::TransferEncoding | Known::Connection => {}
-                Known::ContentType => reply.content_type = value.as_str(),
-                _ => reply
-                    .fields
-                    .push((name.as_str(), value.as_str().as_bytes())),
-            }
-        }
-    }
-    let (sent, after) = reply.send(client, method, keep).await;
-    facts.status = own.status;
-    facts.bytes_out = sent;
-    facts.ending = Ending::new(By::Local, LogPhase::Request);
-    add(
-        &client.service.state.counters.of(worker.index).own_responses,
-        1,
-    );
-    Outcome::Served {
-        keep: after == After::Next,
     }
 }
 

@@ -12,6 +12,7 @@ mod exchange;
 mod facts;
 mod handover;
 mod heads;
+mod local;
 mod reply;
 mod report;
 mod request;

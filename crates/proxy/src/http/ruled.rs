@@ -3,7 +3,15 @@
 //! A rule sees the head that was parsed. What it changes is written out and parsed again by the same parser, so that
 //! nothing a rule does can make a message that others would read differently.
 
-use super::attempt::Job;
+mod answer;
+mod response;
+mod show;
+
+pub(super) use answer::{OwnAnswer, answer};
+pub(super) use response::{interim, release, reparse, response, written};
+pub(crate) use show::show_request;
+
+use self::show::fill_request;
 use super::exchange::Refusal;
 use super::heads::Heads;
 use super::request::Left;
@@ -19,11 +27,8 @@ use ::rules::value::Value;
 use balance::{Member, MemberId};
 use reactor::{Buf, Tcp};
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
-use wire::h1::{
-    self, Field, Framing, HeadLimits, Method, Progress, RequestHead, ResponseHead, Span, Version,
-};
+use wire::h1::{Field, Framing, HeadLimits, Method, Progress, RequestHead, Version};
 
 /// How often a rule may have a member chosen anew, or a request sent once more, in one exchange.
 pub(super) const TURNS: u32 = 10;
@@ -242,38 +247,6 @@ fn begin(rules: &Ruled, served: u64) {
     }
 }
 
-fn fill_request(rules: &Ruled, head: &RequestHead, buf: &[u8]) {
-    let mut flow = rules.flow();
-    let Some(http) = &mut flow.http else { return };
-    show_request(&mut http.request, head, buf);
-}
-
-/// Shows a request's head, which stands at the front of `buf`.
-pub(crate) fn show_request(message: &mut Message, head: &RequestHead, buf: &[u8]) {
-    let raw = &buf[..head.len];
-    let method = range(head.method_span);
-    let target = range(head.target);
-    // The line has one space between its parts, and the version's text is of one length.
-    let version = target.end + 1..target.end + 1 + b"HTTP/1.1".len();
-    message.set(raw, [method, target, version], fields(&head.fields));
-}
-
-/// Shows a response's head, which begins at the front of `bytes`.
-pub(super) fn fill_response(message: &mut Message, head: &ResponseHead, bytes: &[u8]) {
-    let raw = &bytes[..head.len];
-    let status = b"HTTP/1.1 ".len();
-    let parts = [0..status - 1, status..status + 3, range(head.reason)];
-    message.set(raw, parts, fields(&head.fields));
-}
-
-fn fields(fields: &[Field]) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + '_ {
-    fields.iter().map(|f| (range(f.name), range(f.value)))
-}
-
-fn range(span: Span) -> Range<usize> {
-    span.start as usize..span.end as usize
-}
-
 /// Where a request goes that a rule has steered.
 pub(super) struct Destination {
     pub(super) backend: Arc<Backend>,
@@ -413,249 +386,6 @@ pub(super) async fn send(
     }
     out.splice(..old, changed);
     Ok(())
-}
-
-/// Runs the rules of a response whose head begins at `start`; afterwards what they made of it is there. True where they
-/// hold back its body or search it.
-pub(super) async fn response(
-    job: &Job<'_>,
-    rules: &Ruled,
-    head: &mut ResponseHead,
-    buf: &mut Buf,
-    start: &mut usize,
-    end: &mut usize,
-) -> Result<bool, Next> {
-    let upgrade = head.status == 101;
-    let rewrites = job.cookie.borrow().as_ref().is_some_and(|c| c.rewrites);
-    if !rules.wants(Event::HttpResponse) && !rewrites {
-        let streams = rules.flow().stream.enabled && !upgrade;
-        return Ok(streams);
-    }
-    {
-        let mut flow = rules.flow();
-        let http = flow.http.get_or_insert_default();
-        fill_response(&mut http.response, head, &buf[*start..*end]);
-        http.has_response = true;
-    }
-    raise(job.worker, job.client, rules, Event::HttpResponse).await?;
-    if let Some(cookie) = job
-        .cookie
-        .borrow()
-        .as_ref()
-        .filter(|cookie| cookie.rewrites)
-        && let Some(http) = &mut rules.flow().http
-    {
-        cookie.rewrite(&mut http.response);
-    }
-    let (held, changed) = {
-        let flow = rules.flow();
-        let Some(http) = &flow.http else {
-            return Ok(false);
-        };
-        if http.retry.is_some() {
-            return Err(Next::Retry);
-        }
-        let held = http.response_body.wanted.is_some() || flow.stream.enabled;
-        (held, http.response.is_changed())
-    };
-    if changed {
-        if let Some(http) = &mut rules.flow().http {
-            keep_framing(&mut http.response, &head.fields, &buf[*start..*end]);
-        }
-        let mut out = job.worker.take_vec();
-        written(rules, &mut out);
-        let (len, keep_alive) = (head.len, head.keep_alive);
-        reparse(head, &out, job.method)?;
-        // What the member has said of its connection stays true.
-        head.keep_alive &= keep_alive;
-        // In front of the body, or else the body is moved.
-        let body = *start + len;
-        if out.len() <= body {
-            *start = body - out.len();
-            buf[*start..body].copy_from_slice(&out);
-        } else {
-            let moved = out.len() + (*end - body);
-            if moved > buf.len() {
-                return Err(Next::BadHead("rule-head-too-large"));
-            }
-            buf.copy_within(body..*end, out.len());
-            buf[..out.len()].copy_from_slice(&out);
-            (*start, *end) = (0, moved);
-        }
-        job.worker.give_vec(out);
-    }
-    Ok(held && !upgrade)
-}
-
-/// Shows the rules an interim response, whose head `bytes` is. Returns what they have made of it, if they have.
-pub(super) async fn interim(
-    job: &Job<'_>,
-    rules: &Ruled,
-    head: &mut ResponseHead,
-    bytes: &[u8],
-) -> Result<Option<Vec<u8>>, Next> {
-    if !rules.wants(Event::HttpResponseContinue) {
-        return Ok(None);
-    }
-    if let Some(http) = &mut rules.flow().http {
-        fill_response(&mut http.response, head, bytes);
-        http.has_response = true;
-    }
-    raise(job.worker, job.client, rules, Event::HttpResponseContinue).await?;
-    let mut changed = None;
-    if let Some(http) = &mut rules.flow().http {
-        http.has_response = false;
-        if http.response.is_changed() {
-            http.response.write(changed.insert(Vec::new()));
-        }
-        http.response.clear();
-    }
-    if let Some(changed) = &changed {
-        let status = head.status;
-        reparse(head, changed, job.method)?;
-        // The one that ends the exchange is still to come.
-        if head.status != status {
-            return Err(Next::BadHead("rule-bad-status"));
-        }
-    }
-    Ok(changed)
-}
-
-/// Writes the response's head as the rules have it.
-pub(super) fn written(rules: &Ruled, out: &mut Vec<u8>) {
-    let flow = rules.flow();
-    if let Some(http) = &flow.http {
-        http.response.write(out);
-    }
-}
-
-/// Reads a response's head that a rule has made.
-pub(super) fn reparse(head: &mut ResponseHead, bytes: &[u8], method: Method) -> Result<(), Next> {
-    head.clear();
-    match head.parse(bytes, &super::respond::LIMITS, method) {
-        Ok(Progress::Complete) if head.len == bytes.len() => Ok(()),
-        Ok(_) => Err(Next::BadHead("rule-bad-head")),
-        Err(error) => Err(Next::BadHead(error.reason())),
-    }
-}
-
-/// Shows the rules a response's head as it goes to the client; what they change is changed there.
-pub(super) async fn release(job: &Job<'_>, rules: &Ruled, out: &mut Vec<u8>) -> Result<(), Next> {
-    let mut head = ResponseHead::default();
-    reparse(&mut head, out, job.method)?;
-    let framing = head.framing;
-    {
-        let mut flow = rules.flow();
-        let http = flow.http.get_or_insert_default();
-        fill_response(&mut http.response, &head, out);
-        http.has_response = true;
-    }
-    // An answer of its own comes too late here.
-    match raise(job.worker, job.client, rules, Event::HttpResponseRelease).await {
-        Ok(()) | Err(Next::Answer) => {}
-        Err(next) => return Err(next),
-    }
-    let changed = rules
-        .flow()
-        .http
-        .as_ref()
-        .is_some_and(|h| h.response.is_changed());
-    if changed {
-        out.clear();
-        written(rules, out);
-        reparse(&mut head, out, job.method)?;
-        if head.framing != framing {
-            return Err(Next::BadHead("rule-bad-head"));
-        }
-    }
-    Ok(())
-}
-
-/// The answer that a rule gives.
-pub(super) struct OwnAnswer {
-    pub(super) status: u16,
-    pub(super) head: Vec<u8>,
-    pub(super) body: Vec<u8>,
-    pub(super) keep: bool,
-}
-
-/// Takes the rules' answer, for a request with this method. `keep` says whether the connection may stay.
-pub(super) fn answer(rules: &Ruled, method: Method, keep: bool) -> Option<OwnAnswer> {
-    let mut flow = rules.flow();
-    let http = flow.http.as_mut()?;
-    let respond = http.respond.take()?;
-    http.responded = true;
-    let mut keep = keep && !respond.close && !http.close;
-    let mut fields = Vec::new();
-    let mut has_server = respond.no_server;
-    for (name, value) in &respond.fields {
-        let (name, value) = (name.bytes(), value.bytes());
-        if name.eq_ignore_ascii_case(b"Connection") {
-            keep &= !value.eq_ignore_ascii_case(b"close");
-            continue;
-        }
-        // Where the message ends is not for sale.
-        if name.eq_ignore_ascii_case(b"Content-Length")
-            || name.eq_ignore_ascii_case(b"Transfer-Encoding")
-            || !is_token(&name)
-        {
-            continue;
-        }
-        has_server |= name.eq_ignore_ascii_case(b"Server");
-        fields.extend_from_slice(&name);
-        fields.extend_from_slice(b": ");
-        let start = fields.len();
-        fields.extend_from_slice(&value);
-        for byte in &mut fields[start..] {
-            if matches!(*byte, b'\r' | b'\n' | 0) {
-                *byte = b' ';
-            }
-        }
-        fields.extend_from_slice(b"\r\n");
-    }
-    let version = if respond.version == "1.0" {
-        "1.0"
-    } else {
-        "1.1"
-    };
-    let (status, reason) = (respond.status, h1::status_reason(respond.status));
-    let mut head = format!("HTTP/{version} {status} {reason}\r\n").into_bytes();
-    head.extend_from_slice(&fields);
-    if !has_server {
-        h1::push_field(&mut head, "Server", b"Headgate");
-    }
-    let bodiless = status < 200 || status == 204 || status == 304;
-    let body = match bodiless {
-        true => Vec::new(),
-        false => respond.body.bytes().to_vec(),
-    };
-    if !bodiless {
-        h1::push_field(
-            &mut head,
-            "Content-Length",
-            body.len().to_string().as_bytes(),
-        );
-    }
-    let connection: &[u8] = if keep { b"Keep-Alive" } else { b"Close" };
-    h1::push_field(&mut head, "Connection", connection);
-    h1::finish(&mut head);
-    Some(OwnAnswer {
-        status,
-        head,
-        body: if method == Method::Head {
-            Vec::new()
-        } else {
-            body
-        },
-        keep,
-    })
-}
-
-fn is_token(name: &[u8]) -> bool {
-    !name.is_empty()
-        && name
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
 }
 
 /// Whether the rules want the client's connection closed after the exchange.
