@@ -89,8 +89,6 @@ impl Compiler<'_, '_> {
             self.depth -= 1;
             return;
         }
-        // The name comes to lie above the value: `Dup`ing is not needed, as the order is turned by a
-        // temporary of the machine's.
         self.word(word);
         self.emit(Op::StoreNamedBelow);
         self.depth -= 2;

@@ -274,13 +274,7 @@ impl Machine<'_, '_> {
         index: Option<&[u8]>,
         amount: &Value,
     ) -> Result<Value, Fault> {
-        let amount = amount.int().map_err(|fault| {
-            let mut fault = fault;
-            if let Kind::Error(error) = fault.kind_mut() {
-                error.info = None;
-            }
-            fault
-        })?;
+        let amount = amount.int()?;
         let scopes = &mut *self.ctx.scopes;
         match scopes.value_mut(self.ctx.statics, place, index) {
             Some(value) => {

@@ -111,20 +111,8 @@ pub(super) fn concat(ctx: &mut Ctx<'_>, args: &[Value]) -> Result<Value, Fault> 
         }
         return Ok(Value::list_of(items));
     }
-    let mut text = Vec::new();
-    for arg in args {
-        let part = arg.bytes();
-        let part = trimmed(&part);
-        if part.is_empty() {
-            continue;
-        }
-        ctx.charge(part.len() + 1)?;
-        if !text.is_empty() {
-            text.push(b' ');
-        }
-        text.extend_from_slice(part);
-    }
-    Ok(Value::from(text))
+    ctx.charge(args.iter().map(|arg| arg.len() + 1).sum())?;
+    Ok(crate::commands::concat(args))
 }
 
 /// Without blanks at its ends, but for one behind a backslash.
