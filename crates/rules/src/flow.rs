@@ -93,8 +93,6 @@ pub struct TlsFacts {
     pub certificates: Vec<Vec<u8>>,
     /// OpenSSL's code of what verification said: 0 for ok.
     pub verify_result: u32,
-    /// The session's id, where the version has one.
-    pub session_id: Vec<u8>,
     /// Whether it was resumed.
     pub resumed: bool,
 }

@@ -155,7 +155,6 @@ impl Driver {
                 alpn: tls.alpn.clone(),
                 certificates: certificates.to_vec(),
                 verify_result: tls.verify,
-                session_id: Vec::new(),
                 resumed: false,
             }))
         };

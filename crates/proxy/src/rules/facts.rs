@@ -20,7 +20,6 @@ pub(crate) fn facts_of(info: &TlsInfo<'_>) -> Rc<TlsFacts> {
         certificates: certificates.map(|c| c.as_ref().to_vec()).collect(),
         // One that does not verify is not let in.
         verify_result: 0,
-        session_id: Vec::new(),
         resumed: info.resumed,
     })
 }

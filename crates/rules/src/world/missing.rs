@@ -184,6 +184,7 @@ pub const COMMANDS: &[Missing] = &[
     of("SSL::respond", ""),
     of("SSL::secure_renegotiation", "there is no renegotiation"),
     of("SSL::session", ""),
+    of("SSL::sessionid", "sessions are resumed by tickets"),
     of("SSL::sessionsecret", ""),
     of("SSL::sessionticket", ""),
     of("SSL::tls13_secret", ""),

@@ -1,7 +1,6 @@
 //! `SSL::` commands: what TLS handshakes have shown. What is in certificates is `x509`'s.
 
 use super::ip::CONNECTION;
-use super::strings::hex;
 use crate::command::{Command, Ctx};
 use crate::event::{Event, Events, Side};
 use crate::fault::Fault;
@@ -28,13 +27,6 @@ pub(super) const COMMANDS: &[Command] = &[
     )
     .at(CONNECTION)
     .differs("those of the client's ClientHello only; `insert` is not there"),
-    Command::new("SSL::sessionid", "", 0, 0, |ctx, _| {
-        let id = facts(ctx).map(|facts| hex(&facts.session_id));
-        let id = id.filter(|id| !id.is_empty());
-        Ok(id.unwrap_or_else(|| "0".repeat(64)).into())
-    })
-    .at(CONNECTION)
-    .differs("TLS 1.3 has none: 64 zeros"),
     Command::new("SSL::verify_result", "?code?", 0, 1, verify_result).at(CONNECTION),
     Command::new("SSL::mode", "", 0, 0, |ctx, _| {
         Ok(facts(ctx).is_some().into())
@@ -328,10 +320,8 @@ mod tests {
             alpn: Some(b"http/1.1".to_vec()),
             certificates: vec![b"first".to_vec(), b"second".to_vec()],
             verify_result: 20,
-            session_id: vec![0xab; 32],
             resumed: false,
         }));
-        let id = "ab".repeat(32);
         for (line, gives) in [
             ("SSL::cert count", "2"),
             ("SSL::cert 1", "second"),
@@ -343,7 +333,6 @@ mod tests {
             ("SSL::mode", "1"),
             ("SSL::alpn", "http/1.1"),
             ("SSL::sni name", "www.example.com"),
-            ("SSL::sessionid", &id),
             ("SSL::verify_result", "20"),
             ("SSL::verify_result 0", ""),
             ("SSL::verify_result", "0"),
@@ -354,10 +343,7 @@ mod tests {
                 "{line}"
             );
         }
-        let zeros = "0".repeat(64);
-        for (line, gives) in [("SSL::mode", "0"), ("SSL::sessionid", &zeros)] {
-            assert_eq!(bench.run(HttpResponse, COMMANDS, line), gives, "{line}");
-        }
+        assert_eq!(bench.run(HttpResponse, COMMANDS, "SSL::mode"), "0");
         let bad = bench.run(ClientsslHandshake, COMMANDS, "SSL::cert mode");
         assert!(bad.starts_with("error: "), "{bad}");
     }
