@@ -344,7 +344,11 @@ pub(crate) fn matching(matching: &Match, node: &Node, cx: &mut Context<'_>) -> b
     }
     let is_code = |code: &&String| code.len() == 2 && code.bytes().all(|b| b.is_ascii_alphabetic());
     for code in matching.country.iter().filter(|code| !is_code(code)) {
-        good.bad_value("country", code, "a country's code of two letters (ISO 3166-1)");
+        good.bad_value(
+            "country",
+            code,
+            "a country's code of two letters (ISO 3166-1)",
+        );
     }
     for method in matching.method.iter().filter(|method| !is_token(method)) {
         good.bad_value("method", method, "an HTTP method");
