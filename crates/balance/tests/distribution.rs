@@ -260,6 +260,7 @@ fn full_or_excluded_members_are_passed_over_in_every_algorithm() {
                 random,
                 exclude: &exclude,
                 only: None,
+                algorithm: None,
             };
             let Pick::Slot(slot) = pool.pick(&ask, 0) else {
                 panic!("{algorithm:?}")

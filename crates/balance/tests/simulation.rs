@@ -185,6 +185,7 @@ impl Simulation {
             random: self.random.next(),
             exclude: if only.is_some() { &[] } else { &exclude },
             only,
+            algorithm: None,
         };
         // What time alone brings back goes to those who wait, so that this one may find room after them.
         self.pool.tick(self.now);
