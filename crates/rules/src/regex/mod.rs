@@ -2,7 +2,7 @@
 //! Bytes in, positions out: commands, values and caches of compiled patterns are the caller's.
 //!
 //! A lazy automaton finds the match; the tree of the expression then takes it apart into captures by the same rules as
-//! Tcl (see [`parse`]). Only back-references need trial and error, bounded by the caller's budget.
+//! Tcl (see `parse`). Only back-references need trial and error, bounded by the caller's budget.
 
 mod backref;
 mod dfa;
