@@ -232,3 +232,111 @@ fn word(part: Part) -> Word {
         inner: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::testing::World;
+    use crate::{Connection, Engine, Limits};
+
+    fn case(conditions: Vec<(Subject, Vec<Test>)>) -> Case {
+        let conditions = conditions.into_iter();
+        Case {
+            conditions: conditions
+                .map(|(subject, any)| Condition { subject, any })
+                .collect(),
+        }
+    }
+
+    fn is(text: &str) -> Test {
+        Test::Is(text.into())
+    }
+
+    /// Puts a request into the world, with its fields.
+    fn ask(world: &mut World, method: &str, path: &str, fields: &[(&str, &str)]) {
+        let mut raw = format!("{method} {path} HTTP/1.1\r\n");
+        let target = method.len() + 1..method.len() + 1 + path.len();
+        let version = target.end + 1..target.end + 9;
+        let mut spans = Vec::new();
+        for (name, value) in fields {
+            let start = raw.len();
+            raw.push_str(&format!("{name}: {value}\r\n"));
+            let end = start + name.len();
+            spans.push((start..end, end + 2..end + 2 + value.len()));
+        }
+        raw.push_str("\r\n");
+        let http = world.flow.http.get_or_insert_default();
+        let parts = [0..method.len(), target, version];
+        http.request.set(raw.as_bytes(), parts, spans);
+    }
+
+    #[test]
+    fn the_first_case_whose_conditions_all_hold_is_the_one() {
+        let cases = [
+            case(vec![
+                (
+                    Subject::Host,
+                    vec![is("a.example"), Test::EndsWith(b".b.example".to_vec())],
+                ),
+                (Subject::Path, vec![Test::Under(b"/api".to_vec())]),
+            ]),
+            case(vec![(Subject::Cookie("beta".into()), vec![is("yes")])]),
+            case(vec![(Subject::Cookie("seen".into()), vec![Test::Present])]),
+            case(vec![(Subject::Header("x-a".into()), vec![is("2")])]),
+            case(vec![
+                (Subject::Method, vec![is("POST"), is("PUT")]),
+                (
+                    Subject::Address,
+                    vec![
+                        Test::Within("192.0.2.0/24".into()),
+                        Test::Within("2001:db8::/32".into()),
+                    ],
+                ),
+            ]),
+            case(vec![(Subject::Country, vec![is("NL")])]),
+            case(vec![(
+                Subject::Path,
+                vec![Test::EndsWithOrIs(b".css".to_vec())],
+            )]),
+        ];
+        let mut engine = Engine::new(Limits::default(), 1);
+        let program = engine.policy("web", &cases).unwrap();
+        let country = ("198.51.100.9".parse().unwrap(), "country/iso_code", "NL");
+        let mut decide = |client: &str, method: &str, path: &str, fields: &[(&str, &str)]| {
+            let mut world = World::new();
+            world.host.geography.push(country);
+            world.flow.client.remote = client.parse().unwrap();
+            ask(&mut world, method, path, fields);
+            let World { flow, mut host, .. } = world;
+            let mut connection = Connection::new(&program, flow);
+            engine.decide(&mut connection, &mut host).unwrap()
+        };
+        let (here, there) = ("192.0.2.1:1", "203.0.113.1:1");
+        for (client, method, path, fields, wanted) in [
+            (
+                there,
+                "GET",
+                "/api/x?y",
+                &[("Host", "A.example:80")][..],
+                Some(0),
+            ),
+            (there, "GET", "/api", &[("Host", "x.b.example")], Some(0)),
+            (there, "GET", "/apis", &[("Host", "a.example")], None),
+            (there, "GET", "/api", &[("Host", "b.example")], None),
+            (there, "GET", "/", &[("Cookie", "a=1; beta=yes")], Some(1)),
+            (there, "GET", "/", &[("Cookie", "beta=no; seen=")], Some(2)),
+            (there, "GET", "/", &[("X-A", "1"), ("x-a", "2")], Some(3)),
+            (here, "PUT", "/", &[], Some(4)),
+            (there, "PUT", "/", &[], None),
+            ("[2001:db8::5]:9", "POST", "/", &[], Some(4)),
+            ("198.51.100.9:1", "GET", "/", &[], Some(5)),
+            (there, "GET", "/a/b.css", &[], Some(6)),
+        ] {
+            assert_eq!(
+                decide(client, method, path, fields),
+                wanted,
+                "{client} {method} {path} {fields:?}"
+            );
+        }
+    }
+}
