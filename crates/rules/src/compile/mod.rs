@@ -11,7 +11,7 @@ mod procs;
 mod switch;
 mod variables;
 
-pub(crate) use names::{Named, SPECIAL, disabled, named};
+pub(crate) use names::{DISABLED, Named, SPECIAL, disabled, named};
 pub(crate) use procs::Procs;
 
 use crate::ast::{At, Command, Part, Script, Word};

@@ -4,24 +4,78 @@
 use crate::ast::{At, Part, Script, Word};
 use crate::vm::split_name;
 
-/// Tcl commands that BIG-IP disables, and why.
+/// Tcl commands that BIG-IP disables: why, and which.
+pub(crate) const DISABLED: &[(&str, &[&str])] = &[
+    (
+        "rules have no files and start no programs",
+        &[
+            "cd",
+            "eof",
+            "exec",
+            "fblocked",
+            "fconfigure",
+            "fcopy",
+            "file",
+            "fileevent",
+            "filename",
+            "flush",
+            "gets",
+            "glob",
+            "open",
+            "pid",
+            "puts",
+            "pwd",
+            "read",
+            "seek",
+            "tell",
+        ],
+    ),
+    ("use connect, send and recv", &["socket"]),
+    (
+        "a rule is one text, and nothing is loaded from elsewhere",
+        &[
+            "auto_execok",
+            "auto_import",
+            "auto_load",
+            "auto_mkindex",
+            "auto_mkindex_old",
+            "auto_qualify",
+            "auto_reset",
+            "load",
+            "package",
+            "pkg::create",
+            "pkg_mkIndex",
+            "source",
+            "unknown",
+            "unload",
+        ],
+    ),
+    (
+        "it would reach beyond the rule",
+        &[
+            "bgerror",
+            "encoding",
+            "exit",
+            "history",
+            "http",
+            "interp",
+            "memory",
+            "namespace",
+            "rename",
+            "tcl_findLibrary",
+            "trace",
+        ],
+    ),
+    (
+        "a rule waits by after, collect and their like",
+        &["time", "update", "vwait"],
+    ),
+];
+
+/// Why BIG-IP disables a command, if it does.
 pub(crate) fn disabled(name: &str) -> Option<&'static str> {
-    let reason = match name {
-        "exec" | "open" | "file" | "fconfigure" | "fcopy" | "fileevent" | "flush" | "gets"
-        | "glob" | "puts" | "pwd" | "cd" | "read" | "seek" | "tell" | "eof" | "fblocked"
-        | "filename" | "pid" | "close" => "rules have no files and start no programs",
-        "socket" => "use connect, send and recv",
-        "source" | "load" | "unload" | "package" | "pkg::create" | "pkg_mkIndex"
-        | "auto_execok" | "auto_import" | "auto_load" | "auto_mkindex" | "auto_mkindex_old"
-        | "auto_qualify" | "auto_reset" | "unknown" => {
-            "a rule is one text, and nothing is loaded from elsewhere"
-        }
-        "interp" | "namespace" | "rename" | "trace" | "exit" | "bgerror" | "encoding"
-        | "history" | "http" | "memory" | "tcl_findLibrary" => "it would reach beyond the rule",
-        "vwait" | "update" | "time" => "a rule waits by after, collect and their like",
-        _ => return None,
-    };
-    Some(reason)
+    let (why, _) = DISABLED.iter().find(|(_, names)| names.contains(&name))?;
+    Some(why)
 }
 
 /// Commands that the compiler knows itself.
