@@ -1,7 +1,7 @@
 //! A world for tests of single commands: a connection, and a process whose every answer a test can set.
 
 use super::TABLES;
-use crate::command::{ANY, Ctx, Meter};
+use crate::command::{ANY, Command, Ctx, Meter};
 use crate::data_group::{DataGroup, Kind};
 use crate::event::Event;
 use crate::fault::{self, Fault};
@@ -143,10 +143,24 @@ impl World {
         self.ctx().take(&Value::from(name));
     }
 
+    /// What an event may use up.
+    pub(crate) fn limit(&mut self, steps: u64, bytes: u64) {
+        self.meter = Meter { steps, bytes };
+    }
+
     /// Runs a command by its words.
     pub(crate) fn words(&mut self, words: &[Value]) -> Result<Value, Fault> {
+        self.words_of(TABLES, words)
+    }
+
+    /// Runs a command of these tables by its words.
+    pub(crate) fn words_of(
+        &mut self,
+        tables: &[&'static [Command]],
+        words: &[Value],
+    ) -> Result<Value, Fault> {
         let name = words[0].lossy();
-        let command = TABLES
+        let command = tables
             .iter()
             .flat_map(|table| table.iter())
             .find(|command| command.name == name)
