@@ -181,8 +181,9 @@ fn group_id(name: &str) -> Result<libc::gid_t, PrivilegeError> {
 fn needed(config: &Config) -> CapsHashSet {
     let virtuals = config.virtuals.values();
     let mut addresses = virtuals
-        .flat_map(|service| &service.listen)
-        .chain(&config.admin.listen);
+        .filter(|service| service.protocol != model::Protocol::Fast)
+        .flat_map(|service| service.listen.iter().map(model::Listen::socket))
+        .chain(config.admin.listen);
     let low = addresses.any(|address| (1..FIRST_FREE_PORT).contains(&address.port()));
     low.then_some(Capability::CAP_NET_BIND_SERVICE)
         .into_iter()

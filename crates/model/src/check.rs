@@ -1,6 +1,8 @@
 //! What no single field can tell: fields that need or exclude each other, and addresses that are taken twice. Each
 //! function sees one value whose fields are good, and the node it came from.
 
+pub(crate) mod fast;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 

@@ -14,9 +14,9 @@ use crate::setting::{Context, Kind, MapKey, Setting, shorten};
 use crate::shape::Shape;
 use crate::units::{format_duration, parse_bytes, parse_duration, parse_percent};
 use crate::{
-    AddressListName, Bytes, Content, FieldName, FieldValue, FilePath, HostPattern, MemberAddress,
-    MonitorName, Name, Percent, PoolName, RuleName, Secret, StatusSet, Template, TemplatePart,
-    TlsProfileName, Variable,
+    AddressListName, Bytes, Content, FieldName, FieldValue, FilePath, HostPattern, InterfaceName,
+    Listen, MemberAddress, MonitorName, Name, Percent, PoolName, PortSet, RuleName, Secret,
+    StatusSet, Template, TemplatePart, TlsProfileName, Variable,
 };
 
 /// A setting that is a text: what is expected, and the functions either way.
@@ -79,6 +79,27 @@ text_setting!(
     "address:port",
     "an IP address with a port, such as `127.0.0.1:8080` or `[::]:8080`",
     |text| text.parse().ok(),
+    ToString::to_string
+);
+text_setting!(
+    Listen,
+    "address:port",
+    "an IP address with a port, such as `127.0.0.1:8080` or `[::]:8080`",
+    Listen::from_text,
+    ToString::to_string
+);
+text_setting!(
+    PortSet,
+    "ports",
+    "ports from 1 to 65535 in at most 8 ranges, such as `1024-32767,61000-65535`",
+    PortSet::from_text,
+    ToString::to_string
+);
+text_setting!(
+    InterfaceName,
+    "interface",
+    "the name of a network interface: at most 15 bytes, without spaces, `/` and `:`",
+    InterfaceName::new,
     ToString::to_string
 );
 text_setting!(

@@ -242,7 +242,8 @@ pub(crate) fn in_range<T: Setting>(
     cx: &mut Context<'_>,
 ) -> Option<T> {
     let magnitude = value.magnitude();
-    if (low..=high).contains(&magnitude) {
+    // only what is optional is read from nothing
+    if node.is_null() || (low..=high).contains(&magnitude) {
         return Some(value);
     }
     let text = shorten(node.scalar().unwrap_or_default());
@@ -367,7 +368,7 @@ pub(crate) fn phrase(name: &str) -> String {
         }
     }
     let known = |word: String| match word.as_str() {
-        "tls" | "http" | "sni" => word.to_uppercase(),
+        "tls" | "http" | "sni" | "nat" | "snat" => word.to_uppercase(),
         "config" => "the configuration".to_owned(),
         _ => word,
     };

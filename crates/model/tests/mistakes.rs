@@ -492,7 +492,7 @@ F:1:35: expected a duration with its unit, such as `250ms`, `2s`, `1m30s` or `1h
 a_stranger_gets_the_whole_list: r#"
 x: y
 "# => r#"
-F:1:1: unknown field `x` in the configuration; there are `workers`, `user`, `group`, `include`, `admin`, `log`, `limits`, `address_lists`, `monitors`, `pools`, `tls_profiles`, `rules`, `data_groups`, `ifiles`, `geography`, `reputation`, `rule_limits`, `virtuals`
+F:1:1: unknown field `x` in the configuration; there are `workers`, `user`, `group`, `include`, `admin`, `log`, `limits`, `fast_path`, `address_lists`, `monitors`, `pools`, `tls_profiles`, `rules`, `data_groups`, `ifiles`, `geography`, `reputation`, `rule_limits`, `virtuals`
  1 | x: y
    | ^
 "#

@@ -141,6 +141,7 @@ pub(crate) fn serve(worker: &Rc<Worker>, arrival: Arrival) {
         model::Protocol::Http => reactor::spawn(http::serve(worker, client)),
         model::Protocol::Tcp => reactor::spawn(tcp::serve(worker, client)),
         model::Protocol::TlsPassthrough => reactor::spawn(tcp::serve_passthrough(worker, client)),
+        model::Protocol::Fast => {} // has no listener
     }
 }
 
@@ -169,6 +170,7 @@ async fn meet(
         model::Protocol::Http => Box::pin(http::serve(worker, client)).await,
         model::Protocol::Tcp => Box::pin(tcp::serve(worker, client)).await,
         model::Protocol::TlsPassthrough => Box::pin(tcp::serve_passthrough(worker, client)).await,
+        model::Protocol::Fast => {} // has no listener
     }
 }
 

@@ -138,11 +138,12 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Every address of the configuration.
+    /// Every address of the configuration, save those of the fast path, which no socket listens on.
     pub(crate) fn all(config: &model::Config) -> Vec<(Name, Wanted)> {
         let mut all = Vec::new();
-        for (name, service) in &config.virtuals {
-            for (n, &address) in service.listen.iter().enumerate() {
+        let fast = |service: &model::Virtual| service.protocol == model::Protocol::Fast;
+        for (name, service) in config.virtuals.iter().filter(|(_, service)| !fast(service)) {
+            for (n, address) in service.listen.iter().map(model::Listen::socket).enumerate() {
                 let key = Key {
                     address,
                     owner: (address.port() == 0).then(|| (name.clone(), n)),

@@ -8,8 +8,8 @@ use addr::{Prefix, PrefixSet};
 
 use crate::check;
 use crate::config::{
-    DataGroup, Geography, Monitor, Pool, ReputationList, Rule, RuleFile, RuleLimits, TlsProfile,
-    Virtual,
+    DataGroup, FastPath, Geography, Monitor, Pool, ReputationList, Rule, RuleFile, RuleLimits,
+    TlsProfile, Virtual,
 };
 use crate::node::Node;
 use crate::setting::{Context, Setting, in_range};
@@ -33,6 +33,8 @@ config! {
         pub log: Log = Log::default(),
         /// Limits on the whole process.
         pub limits: ProcessLimits = ProcessLimits::default(),
+        /// The fast path, for virtuals of protocol fast, routing and source NAT. Without it the kernel has every packet first.
+        pub fast_path: Option<FastPath> = None,
         /// Named lists of addresses.
         pub address_lists: BTreeMap<Name, AddressList> = BTreeMap::new(),
         /// Named ways to see whether a member works.

@@ -1,5 +1,6 @@
 //! What can be configured, type by type, as the file is laid out. Engines read these; only this crate makes them.
 
+mod fast_path;
 mod global;
 mod http;
 mod monitor;
@@ -9,6 +10,7 @@ mod rules;
 mod tls;
 mod virtuals;
 
+pub use fast_path::*;
 pub use global::*;
 pub use http::*;
 pub use monitor::*;

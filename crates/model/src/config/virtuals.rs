@@ -1,19 +1,20 @@
 //! Virtuals: where clients connect, what is expected of them, and where they are sent.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::check;
-use crate::config::{AccessLog, AddressEntry, HeaderPolicy, Route};
+use crate::config::{
+    AccessLog, AddressEntry, Affinity, FastMode, FastVirtual, HeaderPolicy, Route, Snat, Transport,
+};
 use crate::node::Node;
 use crate::setting::{Context, Setting};
-use crate::{Bytes, HostPattern, PoolName, RuleName, TlsProfileName};
+use crate::{Bytes, HostPattern, Listen, PoolName, RuleName, TlsProfileName};
 
 config! {
     /// A service: where clients connect and what happens to them.
     pub struct Virtual check(check::virtual_server) {
-        /// Addresses with ports that clients connect to.
-        pub listen: Vec<SocketAddr>,
+        /// Addresses with ports that clients connect to. With protocol fast, also with ranges of ports: `192.0.2.1:8000-8099`.
+        pub listen: Vec<Listen>,
         /// What is spoken there.
         pub protocol: Protocol = Protocol::Http,
         /// The TLS profile. With it, TLS ends here; without it clients speak plain text.
@@ -42,6 +43,35 @@ config! {
         pub timeouts: VirtualTimeouts = VirtualTimeouts::default(),
         /// This virtual's own logs.
         pub log: VirtualLog = VirtualLog::default(),
+        /// Fast: the transport protocol. Without it, `tcp`.
+        pub transport: Option<Transport> = None,
+        /// Fast: how packets reach the member. Without it, `nat`.
+        pub mode: Option<FastMode> = None,
+        /// Fast, with `mode: nat`: what clients' addresses are translated to. Without it, `none`.
+        pub snat: Option<Snat> = None,
+        /// Fast: which of a client's connections go to the same member. Without it, `none`.
+        pub affinity: Option<Affinity> = None,
+        /// Fast: how long an open flow is kept without a packet. Without it, as long as the fast path's `timeouts` say.
+        #[range(0.1, 604800)]
+        pub idle: Option<Duration> = None,
+    }
+}
+
+impl Virtual {
+    /// What concerns the fast path, where the protocol is [`Protocol::Fast`].
+    #[must_use]
+    pub fn fast(&self) -> Option<FastVirtual<'_>> {
+        let pool = self.pool.as_ref();
+        pool.filter(|_| self.protocol == Protocol::Fast)
+            .map(|pool| FastVirtual {
+                listen: &self.listen,
+                transport: self.transport.unwrap_or(Transport::Tcp),
+                mode: self.mode.unwrap_or(FastMode::Nat),
+                snat: self.snat.clone().unwrap_or(Snat::None),
+                affinity: self.affinity.clone().unwrap_or(Affinity::None),
+                idle: self.idle,
+                pool,
+            })
     }
 }
 
@@ -54,6 +84,9 @@ config! {
         Tcp = "tcp",
         /// TLS that is passed on as it is, to a pool by its server name.
         TlsPassthrough = "tls-passthrough",
+        /// TCP or UDP by the packet, on the fast path: of its pool, only the members with their weights, states and monitors
+        /// count, and each new flow goes to the member that a Maglev table has for it.
+        Fast = "fast",
     }
 }
 

@@ -100,6 +100,9 @@ pub(crate) fn compile(
     }
     let mut virtuals = BTreeMap::new();
     for (name, service) in &config.virtuals {
+        if service.protocol == model::Protocol::Fast {
+            continue; // not ours: the fast path's
+        }
         if let Some(service) = compiler.service(name, service, &backends) {
             virtuals.insert(name.clone(), Arc::new(service));
         }
