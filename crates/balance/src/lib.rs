@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod hash;
+pub mod maglev;
 mod member;
 mod pool;
 mod queue;
