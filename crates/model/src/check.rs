@@ -2,9 +2,11 @@
 //! function sees one value whose fields are good, and the node it came from.
 
 pub(crate) mod fast;
+mod listeners;
+
+pub(crate) use listeners::listeners;
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
 use crate::FieldName;
 use crate::config::raw::{MonitorFields, MonitorType, RouteFields, RuleFields};
@@ -14,40 +16,8 @@ use crate::config::{
 };
 use crate::decode_text::is_token;
 use crate::error::ErrorKind;
-use crate::node::{Node, Span};
+use crate::node::Node;
 use crate::setting::{Context, shorten};
-
-/// Every address is listened on once, over all virtuals and the admin interface.
-pub(crate) fn listeners(root: &Node, cx: &mut Context<'_>) {
-    let admin = root.get("admin").and_then(|admin| admin.get("listen"));
-    let virtuals = root.get("virtuals").map_or(&[][..], Node::entries);
-    let listens = virtuals.iter().filter_map(|(_, node)| node.get("listen"));
-    let mut first: HashMap<SocketAddr, Span> = HashMap::new();
-    for node in admin.into_iter().chain(listens).flat_map(Node::items) {
-        let Some(address) = node
-            .scalar()
-            .and_then(|text| text.parse::<SocketAddr>().ok())
-        else {
-            continue;
-        };
-        // port 0 is another port each time
-        if address.port() == 0 {
-            continue;
-        }
-        if let Some(&span) = first.get(&address) {
-            let first = cx.place(span);
-            cx.error(
-                node.span,
-                ErrorKind::ListenTwice {
-                    address: address.to_string(),
-                    first,
-                },
-            );
-        } else {
-            first.insert(address, node.span);
-        }
-    }
-}
 
 /// An HTTP virtual's TLS profile offers no protocol but the one it speaks.
 pub(crate) fn offered_protocols(root: &Node, cx: &mut Context<'_>) {
@@ -260,6 +230,10 @@ pub(crate) fn virtual_server(server: &Virtual, node: &Node, cx: &mut Context<'_>
             "a virtual needs at least one address to listen on",
         );
     }
+    if server.protocol == Protocol::Fast {
+        let good = good.good;
+        return fast::fast_virtual(server, node, cx) && good;
+    }
     let http = server.protocol == Protocol::Http;
     let sni = !server.sni_routes.is_empty();
     if http && sni {
@@ -299,7 +273,8 @@ pub(crate) fn virtual_server(server: &Virtual, node: &Node, cx: &mut Context<'_>
             "`uri_bytes` is above `head_bytes`, of which the target is a part",
         );
     }
-    good.good
+    let good = good.good;
+    fast::no_fast_virtual(server, node, cx) && good
 }
 
 pub(crate) fn route(route: &RouteFields, node: &Node, cx: &mut Context<'_>) -> bool {

@@ -404,7 +404,8 @@ fn field_value(text: &str) -> bool {
 
 fn member_address(text: &str) -> Option<MemberAddress> {
     if let Ok(address) = text.parse::<SocketAddr>() {
-        return (address.port() > 0).then_some(MemberAddress::Socket(address));
+        // whether port 0 can be meant is seen where all virtuals are known
+        return Some(MemberAddress::Socket(address));
     }
     let (host, port) = text.rsplit_once(':')?;
     let port: u16 = port

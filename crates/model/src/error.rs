@@ -201,6 +201,16 @@ pub enum ErrorKind {
         /// Where it stood first.
         first: Place,
     },
+    /// A member that one of its pool's virtuals cannot use.
+    #[error("`{member}` cannot serve the virtual `{service}`: {why}")]
+    UnusableMember {
+        /// The member's address.
+        member: String,
+        /// The virtual's name.
+        service: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
     /// A field that has no meaning beside another.
     #[error("`{field}` has no place here: {why}")]
     Misplaced {

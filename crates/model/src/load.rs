@@ -83,6 +83,9 @@ fn decode(mut root: Node, cx: &mut Context<'_>) -> Option<Config> {
     check_references(&root, cx);
     check::listeners(&root, cx);
     check::offered_protocols(&root, cx);
+    if let Some(config) = &config {
+        check::fast::services(config, &root, cx);
+    }
     config
 }
 

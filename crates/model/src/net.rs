@@ -37,6 +37,16 @@ impl Listen {
         self.first.port() < self.last
     }
 
+    /// The same address with `ports` alone.
+    pub(crate) fn among(self, ports: RangeInclusive<u16>) -> Self {
+        let mut first = self.first;
+        first.set_port(*ports.start());
+        Self {
+            first,
+            last: *ports.end(),
+        }
+    }
+
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Some(address.into());

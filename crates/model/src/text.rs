@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Where a member is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemberAddress {
-    /// An address and port.
+    /// An address and port; in pools of fast virtuals alone, port 0 for the one that the client asked for.
     Socket(SocketAddr),
     /// A host name that is resolved while running, and a port.
     Host {

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::{Action, Balance, Config, PathMatch, Source};
+use model::{Action, Balance, Config, FastMode, PathMatch, Source, Virtual};
 
 /// The examples' folder, with certificates and secrets that are not there taken to be.
 struct Examples;
@@ -75,6 +75,7 @@ fn what_is_written_back_is_read_as_the_same() {
         "tcp.yaml",
         "sni.yaml",
         "full.yaml",
+        "fastpath.yaml",
     ] {
         let config = example(name);
         let mut json = config.to_json();
@@ -147,4 +148,14 @@ fn the_reference_is_that_of_the_types() {
         written == reference,
         "docs/configuration.md is stale: UPDATE_DOCS=1 cargo test -p model"
     );
+}
+
+#[test]
+fn the_fast_path_has_virtuals_of_every_mode() {
+    let config = example("fastpath.yaml");
+    let modes = config.virtuals.values().filter_map(Virtual::fast);
+    let modes: Vec<FastMode> = modes.map(|fast| fast.mode).collect();
+    for mode in [FastMode::Nat, FastMode::DirectReturn, FastMode::Ipip] {
+        assert!(modes.contains(&mode), "{mode:?}");
+    }
 }

@@ -4,29 +4,8 @@
     reason = "a test may stop at what it did not expect"
 )]
 
-use std::path::Path;
-
-use model::MemorySource;
-
-fn told(text: &str) -> String {
-    let source = MemorySource::default();
-    match model::parse_text(Path::new("/etc/headgate.yaml"), text, &source) {
-        Ok(config) => panic!("taken: {config:?}"),
-        Err(errors) => errors.to_string().replace("/etc/headgate.yaml", "F"),
-    }
-}
-
-/// A test for each mistake: the text, and all that is told about it.
-macro_rules! mistakes {
-    ($($name:ident: $text:literal => $expected:literal)*) => {$(
-        #[test]
-        fn $name() {
-            let (text, expected) = ($text.strip_prefix('\n').unwrap(), $expected.trim_matches('\n'));
-            let told = told(text);
-            assert_eq!(told, expected, "\n{told}\n");
-        }
-    )*};
-}
+#[macro_use]
+mod common;
 
 mistakes! {
 an_unknown_field_is_told_with_the_nearest: r#"

@@ -65,24 +65,25 @@ config! {
 }
 
 config! {
-    /// How much the tables of the fast path hold. Memory for flows is taken when they are used, for all else at once.
+    /// How much the tables of the fast path hold. Memory for flows is taken when the tables are made. A change makes new tables,
+    /// beside which the old are used until their flows have ended.
     pub struct FastPathTables {
-        /// Flows of IPv4: 64 bytes each, and 8 to 16 bytes of index.
+        /// Flows of IPv4: 64 bytes each, and their index.
         #[range(64, 268435456)]
         pub flows_v4: u32 = 1_000_000,
-        /// Flows of IPv6: 128 bytes each, and 8 to 16 bytes of index.
+        /// Flows of IPv6: 128 bytes each, and their index.
         #[range(64, 134217728)]
         pub flows_v6: u32 = 250_000,
-        /// Flows of each family that have not been answered yet. When it is full, the oldest give way.
+        /// Flows that have not been answered yet. When it is full, the oldest give way.
         #[range(64, 16777216)]
         pub half_open: u32 = 131_072,
-        /// Fragmented packets of each family whose later fragments are still expected.
+        /// Fragmented packets whose later fragments are still expected.
         #[range(64, 16777216)]
         pub fragments: u32 = 16_384,
-        /// Addresses and prefixes of each family that are shunned.
+        /// Addresses that are shunned, and as many prefixes.
         #[range(64, 67108864)]
         pub shuns: u32 = 1_000_000,
-        /// Addresses of each family whose flows are counted for `per_user` of source NAT.
+        /// Addresses whose flows are counted for `per_user` of source NAT.
         #[range(64, 16777216)]
         pub users: u32 = 65_536,
     }
