@@ -1,0 +1,130 @@
+/* Where packets leave: the kernel's routes and neighbours, remembered in the flow. Per family. */
+#ifndef ROUTE_CONSTANTS
+#define ROUTE_CONSTANTS
+/* A next hop is looked up again after this much of `jiffies >> HOP_SHIFT`: about a second at 250 Hz. */
+#define HOP_AGE(hz) ((hz) >> HOP_SHIFT)
+/* The kernel sees a packet for each neighbour once in so many seconds, or it would never ask whether it is still there. */
+#define PROBE_SECONDS 15
+
+#define ROUTED 0 /* the hop is known */
+
+/* Whether it is time that the kernel looks after a neighbour. */
+INLINE bool probe_due(const struct hop *hop, __u32 now)
+{
+    struct hop key = *hop;
+    __u32 *last;
+
+    key.flags = 0;
+    last = bpf_map_lookup_elem(&neighbours, &key);
+    if (!last) {
+        /* The kernel has just found it. */
+        bpf_map_update_elem(&neighbours, &key, &now, BPF_ANY);
+        return false;
+    }
+    if (now - *last < PROBE_SECONDS * cfg.hz)
+        return false;
+    *last = now;
+    return true;
+}
+
+INLINE struct port *port_at(__u32 port)
+{
+    return bpf_map_lookup_elem(&ports, &port);
+}
+#endif
+
+/* Asks the kernel where a packet with the tuple leaves. ROUTED, or the reason for another verdict. `out` is where it would
+ * leave, even if the neighbour is not known. */
+STAGE int F(route)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) * t, struct hop *hop, __u32 *out)
+{
+    struct bpf_fib_lookup fib = {};
+    struct port *port;
+    __u32 *number;
+    long result;
+
+    if (!p || !t || !hop || !out)
+        return DROP_INTERNAL;
+    fib.family = AF;
+    fib.l4_protocol = p->proto;
+    fib.sport = t->sport;
+    fib.dport = t->dport;
+    fib.tot_len = p->size;
+    fib.ifindex = ctx->ingress_ifindex;
+#if FAMILY == 4
+    fib.tos = p->tos;
+    fib.ipv4_src = t->src.w[0];
+    fib.ipv4_dst = t->dst.w[0];
+#else
+    fib.flowinfo = bpf_htonl(p->tos << 20);
+    __builtin_memcpy(fib.ipv6_src, &t->src, sizeof(fib.ipv6_src));
+    __builtin_memcpy(fib.ipv6_dst, &t->dst, sizeof(fib.ipv6_dst));
+#endif
+    result = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
+    *out = fib.ifindex;
+    switch (result) {
+    case BPF_FIB_LKUP_RET_SUCCESS:
+        break;
+    case BPF_FIB_LKUP_RET_NO_NEIGH:
+        return PASS_NO_NEIGHBOUR;
+    case BPF_FIB_LKUP_RET_FRAG_NEEDED:
+        return PASS_TOO_BIG;
+    case BPF_FIB_LKUP_RET_BLACKHOLE:
+        return DROP_BLACKHOLE;
+    case BPF_FIB_LKUP_RET_UNREACHABLE:
+    case BPF_FIB_LKUP_RET_PROHIBIT:
+        return PASS_UNREACHABLE;
+    case BPF_FIB_LKUP_RET_FWD_DISABLED:
+        return PASS_OFF;
+    default:
+        /* For this machine; no route; or one with an encapsulation of its own. */
+        return PASS_LOCAL;
+    }
+    number = bpf_map_lookup_elem(&port_numbers, &fib.ifindex);
+    if (!number)
+        return PASS_PORT;
+    port = port_at(*number);
+    if (!port)
+        return PASS_PORT;
+    __builtin_memcpy(hop->mac, fib.dmac, ETH_ALEN);
+    hop->port = *number;
+    /* The MTU of the route, if it has one of its own, binds each packet. */
+    hop->flags = fib.mtu_result && fib.mtu_result < port->mtu ? HOP_UNCACHED : 0;
+    return ROUTED;
+}
+
+/* One hop fewer. */
+INLINE void F(count_hop)(void *l3)
+{
+#if FAMILY == 4
+    struct iphdr *ip = l3;
+    __u32 check = ip->check + bpf_htons(0x0100);
+
+    ip->check = check + (check >= 0xffff);
+    ip->ttl--;
+#else
+    struct ipv6hdr *ip = l3;
+
+    ip->hop_limit--;
+#endif
+}
+
+/* Sends the packet to the next hop. */
+INLINE int F(transmit)(struct xdp_md *ctx, const struct hop *hop, const struct port *port, bool routed)
+{
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    struct ethhdr *eth = data;
+
+    if (data + ETH_HLEN + L3_BYTES > end)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    if (routed)
+        F(count_hop)(data + ETH_HLEN);
+    __builtin_memcpy(eth->h_dest, hop->mac, ETH_ALEN);
+    __builtin_memcpy(eth->h_source, port->mac, ETH_ALEN);
+    return bpf_redirect_map(&port_devices, hop->port, XDP_DROP);
+}
+
+/* The verdict for what the kernel's routes say other than where to send it. */
+INLINE int F(unrouted)(int reason)
+{
+    return counted(reason, reason >= DROP_SHUN && reason < FLOW_CREATED ? XDP_DROP : XDP_PASS);
+}

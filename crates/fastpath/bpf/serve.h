@@ -1,0 +1,143 @@
+/* The way of a packet whose flow is known: follow the state, rewrite or encapsulate, send it to the hop that the flow
+ * remembers. Per family. */
+#ifndef SERVE_CONSTANTS
+#define SERVE_CONSTANTS
+/* Beside XDP's verdicts: the flow's member is gone, another has to be chosen. */
+#define MOVE (-2)
+#endif
+
+/* The flow's state and time after this packet. */
+INLINE void F(follow)(const PACKET *p, FLOW *f, int direction)
+{
+    __u8 state = f->state, next = state;
+
+    if (p->proto == IPPROTO_TCP) {
+        if (state != STATE_ESTABLISHED || p->tcp & (TCP_SYN | TCP_FIN | TCP_RST)) {
+            __u8 flags = f->flags;
+
+            if (!(p->kind & KIND_LATER))
+                next = tcp_next(state, &flags, p->tcp, direction, f->way < WAY_DIRECT);
+            if (flags != f->flags)
+                f->flags = flags;
+            if (next == STATE_SYN_SENT && state != next) {
+                f->created = p->now;
+                count(FLOW_REOPENED);
+            }
+        }
+    } else if (state == STATE_UDP && (direction || f->way >= WAY_DIRECT)) {
+        next = STATE_UDP_STREAM;
+    }
+    if (next != state)
+        f->state = next;
+    /* Written only when it changes, so that the line stays clean. */
+    if (f->seen != p->now)
+        f->seen = p->now;
+}
+
+/* Looks up where the packets of a direction leave, and keeps it in the flow. ROUTED, or the reason for another verdict. */
+STAGE int F(refresh)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) * t, FLOW *f, int direction)
+{
+    struct hop hop = {};
+    __u32 out;
+    int result;
+
+    if (!p || !t || !f)
+        return DROP_INTERNAL;
+    result = F(route)(ctx, p, t, &hop, &out);
+    count(HOP_REFRESHED);
+    if (result == ROUTED) {
+        f->hops[direction & 1] = hop;
+        f->fresh[direction & 1] = p->now >> HOP_SHIFT;
+        if (f->way <= WAY_TRANSLATE && probe_due(&hop, p->now))
+            return PASS_PROBE;
+    } else if (f->hops[direction & 1].port) {
+        f->hops[direction & 1].port = 0;
+    }
+    return result;
+}
+
+/* The target of an encapsulated or directly delivered packet takes the place of its destination where routes are asked. */
+INLINE void F(towards)(struct F(tuple) * t, const struct member *m)
+{
+    F(narrow)(&t->dst, m->addr);
+}
+
+/* Sends a packet of a flow on its way. `entry` held `value` when the flow was found. MOVE when its member is gone. */
+INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, FLOW *f, const __u64 *entry, __u64 value, int direction)
+{
+    __u8 way = direction && f->way >= WAY_DIRECT ? WAY_PLAIN : f->way;
+    struct member *member = NULL;
+    struct F(tuple) t;
+    struct port *port;
+    struct hop hop;
+    int reason = ROUTED;
+
+    if (f->member) {
+        __u32 key = f->member;
+
+        member = bpf_map_lookup_elem(&members, &key);
+        if (!member)
+            return counted(DROP_INTERNAL, XDP_DROP);
+        if (unlikely(!member->state))
+            return MOVE;
+        tally(&member_tallies, key, p->size, 0);
+        tally(&virtual_tallies, f->virtual_server, p->size, 0);
+    }
+    if (unlikely(p->kind & KIND_OPTIONS) && way == WAY_PLAIN)
+        return counted(PASS_OPTIONS, XDP_PASS);
+    if (way == WAY_TRANSLATE) {
+        F(leaving)(&t, f, direction);
+    } else {
+        t.src = p->src;
+        t.dst = p->dst;
+        t.sport = p->sport;
+        t.dport = p->dport;
+    }
+    hop = f->hops[direction & 1];
+    /* Had the slot become another flow's meanwhile, the entry would have gone first. */
+    if (unlikely(READ_ONCE(*entry) != value))
+        return counted(DROP_INTERNAL, XDP_DROP);
+    F(follow)(p, f, direction);
+
+    if (way == WAY_TUNNEL)
+        return F(tunnel)(ctx, p, f, member);
+    if (unlikely((__u16)((p->now >> HOP_SHIFT) - f->fresh[direction & 1]) > HOP_AGE(cfg.hz) || !hop.port ||
+                 hop.flags)) {
+        if (way == WAY_DIRECT && member)
+            F(towards)(&t, member);
+        reason = F(refresh)(ctx, p, &t, f, direction);
+        if (reason == ROUTED)
+            hop = f->hops[direction & 1];
+        else if (way == WAY_DIRECT)
+            return counted(reason == PASS_NO_NEIGHBOUR ? DROP_NO_NEIGHBOUR : (enum reason)reason, XDP_DROP);
+        else if (reason != PASS_NO_NEIGHBOUR && reason != PASS_PROBE && reason != PASS_TOO_BIG)
+            return F(unrouted)(reason);
+    }
+    if (way == WAY_DIRECT) {
+        port = port_at(hop.port);
+        if (!port)
+            return counted(DROP_INTERNAL, XDP_DROP);
+        count(FORWARD_FLOW);
+        return F(transmit)(ctx, &hop, port, false);
+    }
+    if (unlikely(p->ttl <= 1)) {
+        if (way == WAY_PLAIN)
+            return counted(PASS_TTL, XDP_PASS);
+        return F(answer_ttl)(ctx, p);
+    }
+    port = reason == ROUTED ? port_at(hop.port) : NULL;
+    if (unlikely(reason == PASS_TOO_BIG || (port && p->size > port->mtu))) {
+        if (way == WAY_PLAIN)
+            return counted(PASS_TOO_BIG, XDP_PASS);
+        return F(answer_too_big)(ctx, p, port ? port->mtu : 0);
+    }
+    if (way == WAY_TRANSLATE && !F(translate)(ctx, p, &t))
+        return counted(DROP_MALFORMED, XDP_DROP);
+    /* The kernel routes the packet as it now is. */
+    if (unlikely(reason != ROUTED))
+        return counted(reason, XDP_PASS);
+    if (!port)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    count(FORWARD_FLOW);
+    return F(transmit)(ctx, &hop, port, true);
+}

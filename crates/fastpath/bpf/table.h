@@ -1,0 +1,259 @@
+/* The connection table: slots hold flows, an index of buckets leads from the hash of a tuple to slots, two buckets a hash.
+ * A flow that is not translated has one entry, a translated one a second for its replies. Per family.
+ *
+ * Order makes it safe without locks: a slot is written before an entry leads to it, and an entry is gone before its slot is
+ * given back. Who has read a slot looks at the entry again: if it is the same, so was the slot. */
+#ifndef TABLE_CONSTANTS
+#define TABLE_CONSTANTS
+#define SWEEP 4 /* slots that are looked over for each that is taken */
+
+/* The place of the first entry with the tag, or WAYS. */
+INLINE __u32 scan(const struct bucket *bucket, __u32 tag)
+{
+#pragma clang loop unroll(full)
+    for (__u32 i = 0; i < WAYS; i++)
+        if ((__u32)(bucket->entry[i] >> 32) == tag)
+            return i;
+    return WAYS;
+}
+
+INLINE __u32 free_ways(const struct bucket *bucket, __u32 *first)
+{
+    __u32 n = 0;
+
+    *first = WAYS;
+#pragma clang loop unroll(full)
+    for (__u32 i = 0; i < WAYS; i++) {
+        if (!bucket->entry[i]) {
+            n++;
+            *first = *first == WAYS ? i : *first;
+        }
+    }
+    return n;
+}
+
+/* What of a flow's state word decides who removes it: proto, state, flags, way. */
+#define STATE_WORD(flow) ((__u32 *)&(flow)->proto)
+#endif
+
+/* What a look-up found. */
+struct F(found)
+{
+    FLOW *flow;
+    __u64 *entry;
+    __u64 value; /* of the entry */
+    int direction;
+};
+
+/* In which direction the packet goes in the flow, or -1 if it is not of it. */
+INLINE int F(direction)(const FLOW *f, const PACKET *p)
+{
+    if (f->proto != p->proto)
+        return -1;
+    if (f->sport == p->sport && f->dport == p->dport && F(same)(&f->src, &p->src) && F(same)(&f->dst, &p->dst))
+        return 0;
+    if (f->ndport == p->sport && f->nsport == p->dport && F(same)(&f->ndst, &p->src) && F(same)(&f->nsrc, &p->dst))
+        return 1;
+    return -1;
+}
+
+INLINE bool F(expired)(const FLOW *f, __u32 now)
+{
+    __u8 state = f->state;
+    __u32 allowed;
+
+    if (state >= STATES)
+        return true;
+    allowed = cfg.timeout[state];
+    if (unlikely(f->idle) && (state == STATE_ESTABLISHED || state == STATE_UDP_STREAM))
+        allowed = f->idle * cfg.hz;
+    /* A CPU may have written a later time than this one read. */
+    return (__s32)(now - f->seen) >= (__s32)allowed;
+}
+
+INLINE FLOW *F(flow_at)(void *flows, __u32 slot)
+{
+    return bpf_map_lookup_elem(flows, &slot);
+}
+
+INLINE bool F(find_in)(void *flows, struct bucket *bucket, __u32 tag, const PACKET *p, struct F(found) * found)
+{
+    __u32 i = scan(bucket, tag);
+
+    if (i == WAYS)
+        return false;
+    found->entry = &bucket->entry[i & (WAYS - 1)];
+    found->value = READ_ONCE(*found->entry);
+    found->flow = F(flow_at)(flows, (__u32)found->value);
+    if (likely(found->flow)) {
+        found->direction = F(direction)(found->flow, p);
+        if (likely(found->direction >= 0))
+            return true;
+    }
+    /* Another tuple with the same tag: so rare that the rest may be slow. */
+#pragma clang loop unroll(disable)
+    for (i++; i < WAYS; i++) {
+        found->entry = &bucket->entry[i & (WAYS - 1)];
+        found->value = READ_ONCE(*found->entry);
+        if (found->value >> 32 != tag)
+            continue;
+        found->flow = F(flow_at)(flows, (__u32)found->value);
+        if (!found->flow)
+            continue;
+        found->direction = F(direction)(found->flow, p);
+        if (found->direction >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* The flow of a packet. Whether its time is out is left to the caller. */
+INLINE bool F(find)(const PACKET *p, __u64 hash, struct F(found) * found)
+{
+    __u32 tag = tag_of(hash);
+    __u32 at = bucket_of(hash, CFG(buckets));
+    struct bucket *bucket = bpf_map_lookup_elem(&F(index), &at);
+
+    if (bucket && F(find_in)(&F(flows), bucket, tag, p, found))
+        return true;
+    at = other_bucket_of(hash, CFG(buckets));
+    bucket = bpf_map_lookup_elem(&F(index), &at);
+    return bucket && F(find_in)(&F(flows), bucket, tag, p, found);
+}
+
+/* Whether a packet of the tuple would find a flow that lives. */
+INLINE bool F(taken)(const PACKET *reply, __u64 hash)
+{
+    struct F(found) found;
+
+    return F(find)(reply, hash, &found) && !F(expired)(found.flow, reply->now);
+}
+
+/* Takes the entries with this value out of the buckets of a hash. */
+INLINE void F(unlink)(__u64 hash, __u32 slot)
+{
+    __u64 value = (__u64)tag_of(hash) << 32 | slot;
+    __u32 at = bucket_of(hash, CFG(buckets));
+
+#pragma clang loop unroll(full)
+    for (int half = 0; half < 2; half++) {
+        struct bucket *bucket = bpf_map_lookup_elem(&F(index), &at);
+
+        if (bucket) {
+#pragma clang loop unroll(disable)
+            for (int i = 0; i < WAYS; i++)
+                if (bucket->entry[i] == value)
+                    __sync_val_compare_and_swap(&bucket->entry[i], value, 0);
+        }
+        at = other_bucket_of(hash, CFG(buckets));
+    }
+}
+
+/* A user has one flow fewer. */
+INLINE void F(forget_user)(const FLOW *f)
+{
+    struct addr6 user;
+    __u32 *flows;
+
+    F(widen)(user.w, &f->src);
+    flows = bpf_map_lookup_elem(&users, &user);
+    /* At 0 the entry stays: another CPU may be about to count on it. User space removes those. */
+    if (flows && READ_ONCE(*flows))
+        __sync_fetch_and_add(flows, -1);
+}
+
+/* Removes a flow whose time is out, unless another CPU does. */
+STAGE int F(remove)(__u32 slot)
+{
+    FLOW *f = F(flow_at)(&F(flows), slot);
+    __u32 word, free;
+
+    if (!f)
+        return 0;
+    word = READ_ONCE(*STATE_WORD(f));
+    if (!f->state)
+        return 0;
+    free = word & bpf_htonl(0xff00ffff);
+    if (__sync_val_compare_and_swap(STATE_WORD(f), word, free) != word)
+        return 0;
+    F(unlink)(F(hash)(&f->src, &f->dst, f->sport, f->dport, f->proto), slot);
+    if (f->way == WAY_TRANSLATE)
+        F(unlink)(F(hash)(&f->nsrc, &f->ndst, f->nsport, f->ndport, f->proto), slot);
+    if (f->flags & FLOW_COUNTED)
+        F(forget_user)(f);
+    F(give_slot)(slot);
+    count(FLOW_EXPIRED);
+    return 1;
+}
+
+/* Looks over the next few slots for flows whose time is out: so that slots come free without anybody asking for the
+ * flows that held them. */
+STAGE int F(sweep)(__u32 now, __u32 slots)
+{
+    __u32 family = FAMILY_INDEX;
+    struct slot_cache *cache = bpf_map_lookup_elem(&slot_caches, &family);
+    struct slot_state *state = bpf_map_lookup_elem(&slot_states, &family);
+    int removed = 0;
+
+    if (!cache || !state)
+        return 0;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < 64; i++) {
+        FLOW *f;
+        __u32 slot;
+
+        if (i >= slots)
+            break;
+        if (cache->hand == cache->hand_end) {
+            __u32 used = READ_ONCE(state->fresh) < CFG(slots) ? READ_ONCE(state->fresh) : CFG(slots);
+            __u32 hand = __sync_fetch_and_add(&state->hand, MAGAZINE);
+
+            if (hand >= used) {
+                hand = 0;
+                WRITE_ONCE(state->hand, MAGAZINE);
+            }
+            cache->hand = hand;
+            cache->hand_end = hand + MAGAZINE < used ? hand + MAGAZINE : used;
+            if (cache->hand >= cache->hand_end)
+                break;
+        }
+        slot = cache->hand++;
+        f = F(flow_at)(&F(flows), slot);
+        if (f && f->state && F(expired)(f, now))
+            removed += F(remove)(slot);
+    }
+    return removed;
+}
+
+/* Enters a slot under a hash, in the emptier of its buckets; what has expired there gives way. The entry's place, or null. */
+INLINE __u64 *F(link)(__u64 hash, __u32 slot, __u32 now)
+{
+    __u64 value = (__u64)tag_of(hash) << 32 | slot;
+    __u32 at = bucket_of(hash, CFG(buckets)), other = other_bucket_of(hash, CFG(buckets));
+    struct bucket *a = bpf_map_lookup_elem(&F(index), &at), *b = bpf_map_lookup_elem(&F(index), &other);
+
+    if (!a || !b)
+        return NULL;
+#pragma clang loop unroll(disable)
+    for (int tries = 0; tries < 4; tries++) {
+        __u32 in_a, in_b, free_a = free_ways(a, &in_a), free_b = free_ways(b, &in_b);
+        struct bucket *into = free_a >= free_b ? a : b;
+        __u32 way = free_a >= free_b ? in_a : in_b;
+
+        if (way < WAYS) {
+            if (__sync_val_compare_and_swap(&into->entry[way & (WAYS - 1)], 0, value) == 0)
+                return &into->entry[way & (WAYS - 1)];
+            continue;
+        }
+        into = tries & 1 ? b : a;
+#pragma clang loop unroll(disable)
+        for (__u32 i = 0; i < WAYS; i++) {
+            __u32 old = into->entry[i];
+            FLOW *f = F(flow_at)(&F(flows), old);
+
+            if (f && F(expired)(f, now) && F(remove)(old))
+                break;
+        }
+    }
+    return NULL;
+}

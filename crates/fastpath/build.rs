@@ -1,0 +1,5 @@
+//! Compiles the programs.
+
+fn main() {
+    bpfbuild::compile("headgate");
+}
