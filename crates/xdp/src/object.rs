@@ -84,17 +84,15 @@ pub fn program<'o>(object: &'o Object, name: &str) -> io::Result<BorrowedFd<'o>>
         .progs()
         .find(|program| program.name() == name)
         .ok_or_else(|| no_such("program", name))?;
-    // SAFETY: a loaded program is alive as `program` is borrowed from `object`.
+    // SAFETY: a loaded program is alive as `program` is borrowed from `object`, which owns the descriptor and closes
+    // it only when it is dropped, after `'o`.
     #[expect(unsafe_code, reason = "libbpf's accessor for the descriptor")]
-    let fd = unsafe { libbpf_sys::bpf_program__fd(program.as_libbpf_object().as_ptr()) };
-    let fd = checked(fd)?;
-    // SAFETY: the object owns the descriptor and closes it only when it is dropped, after `'o`.
-    #[expect(
-        unsafe_code,
-        reason = "the object keeps its programs' descriptors open"
-    )]
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    Ok(fd)
+    unsafe {
+        let fd = checked(libbpf_sys::bpf_program__fd(
+            program.as_libbpf_object().as_ptr(),
+        ))?;
+        Ok(BorrowedFd::borrow_raw(fd))
+    }
 }
 
 /// A handle of its own on the loaded table of this name.
