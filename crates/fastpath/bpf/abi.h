@@ -166,6 +166,7 @@ struct member {
     __u8 family;  /* 4 or 6 */
     __u8 state;   /* MEMBER_… ; 0: its flows are given to others */
     __u32 spare;
+    __be32 source[4]; /* of what is encapsulated for it: found and written by the programs, 0 until then */
 };
 
 /* A rule of source NAT: the first that matches decides. */
@@ -252,7 +253,7 @@ struct settings {
     struct addr6 tunnel_source6;
     __u8 forward;             /* FORWARD_… */
     __u8 drains;              /* 1: an earlier table is asked first */
-    __u8 spare[6];
+    __u8 spare[10];
 };
 #define FORWARD_OFF 0
 #define FORWARD_ROUTED 1
