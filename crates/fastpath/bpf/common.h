@@ -39,6 +39,9 @@
 
 const volatile struct settings cfg;
 
+/* Has the compiler pass an argument that a stage does not look at: the verifier checks what it is handed. */
+#define KEEP(arg) asm volatile("" ::"r"(arg))
+
 /* Verdicts beyond XDP's own, within the programs. */
 #define GO_ON (-1)
 

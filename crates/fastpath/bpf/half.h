@@ -134,7 +134,7 @@ STAGE int F(promote)(__u32 half_slot, __u32 now)
     FLOW *half = F(flow_at)(&F(half_flows), half_slot & HALF_SLOT), *f;
     __u32 at = half_slot / WAYS, slot;
     struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
-    __u64 hash, *entry, *linked, value;
+    __u64 hash, *entry, value;
 
     if (!half || !bucket || !half->state)
         return -1;
@@ -152,8 +152,7 @@ STAGE int F(promote)(__u32 half_slot, __u32 now)
     if (!f)
         goto no_room;
     *f = *half;
-    linked = F(link)(hash, slot, now);
-    if (!linked) {
+    if (!F(link)(hash, slot, now)) {
         f->state = STATE_FREE;
         F(give_slot)(slot);
         goto no_room;

@@ -142,8 +142,10 @@ struct {
 ARRAY(shun_counts, __u64, 4, BPF_F_MMAPABLE);
 
 /* Counters: by reason, by virtual, by member. */
+#define COUNTERS 64 /* a power of two, for the verifier */
+_Static_assert(REASON_COUNT <= COUNTERS, "every reason has a counter");
 struct counters {
-    __u64 n[REASON_COUNT];
+    __u64 n[COUNTERS];
 };
 PER_CPU(counters, struct counters, 1);
 PER_CPU(virtual_tallies, struct tally, 4096);
@@ -163,9 +165,13 @@ INLINE void count(enum reason reason)
 {
     __u32 zero = 0;
     struct counters *all = bpf_map_lookup_elem(&counters, &zero);
+    __u32 n = reason;
 
+    /* The compiler knows how far an enumeration goes, the verifier does not. */
+    if (!__builtin_constant_p(reason))
+        barrier_var(n);
     if (all)
-        all->n[reason]++;
+        all->n[n & (COUNTERS - 1)]++;
 }
 
 INLINE int counted(enum reason reason, int verdict)
