@@ -2,5 +2,8 @@
 
 STAGE int F(balance)(struct xdp_md *ctx, PACKET *p, __u32 number)
 {
+    KEEP(ctx);
+    KEEP(p);
+    KEEP(number);
     return counted(DROP_NO_MEMBER, XDP_DROP);
 }

@@ -8,5 +8,9 @@ INLINE __u32 F(nat_rule)(const PACKET *p, __u32 out)
 
 STAGE int F(source_nat)(struct xdp_md *ctx, PACKET *p, __u32 rule, __u32 out)
 {
+    KEEP(ctx);
+    KEEP(p);
+    KEEP(out);
+    KEEP(rule);
     return counted(DROP_INTERNAL, XDP_DROP);
 }
