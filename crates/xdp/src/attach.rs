@@ -11,7 +11,8 @@ use libbpf_sys::{
 };
 use thiserror::Error;
 
-use crate::sys::{c_path, checked};
+use crate::pin::Kind;
+use crate::sys::checked;
 use crate::{interface, object};
 
 /// Where in the receive path a program runs.
@@ -104,19 +105,16 @@ impl Attachment {
             path: path.to_owned(),
             source,
         };
-        let c = c_path(path).map_err(failed)?;
-        // SAFETY: `c` is a C string that lives over the call; what it returns is a new descriptor or an error.
-        #[expect(unsafe_code, reason = "BPF_OBJ_GET")]
-        let link = unsafe {
-            let fd = checked(libbpf_sys::bpf_obj_get(c.as_ptr())).map_err(failed)?;
-            OwnedFd::from_raw_fd(fd)
+        let not_xdp = || LinkError::NotXdp {
+            path: path.to_owned(),
         };
-        let ifindex =
-            link_ifindex(link.as_fd())
-                .map_err(failed)?
-                .ok_or_else(|| LinkError::NotXdp {
-                    path: path.to_owned(),
-                })?;
+        let link = crate::pin::open(path, Kind::Link).map_err(|source| match source.kind() {
+            io::ErrorKind::InvalidData => not_xdp(),
+            _ => failed(source),
+        })?;
+        let ifindex = link_ifindex(link.as_fd())
+            .map_err(failed)?
+            .ok_or_else(not_xdp)?;
         if ifindex == 0 {
             return Err(LinkError::InterfaceGone {
                 path: path.to_owned(),
@@ -346,21 +344,13 @@ fn matters_in_every_mode(error: &io::Error) -> bool {
     )
 }
 
-/// The interface of an XDP link, 0 when it is gone; `None` for another kind of link or object.
+/// The interface of an XDP link, 0 when it is gone; `None` for another kind of link.
 fn link_ifindex(link: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     let mut info = bpf_link_info::default();
     let mut len = size_of_val(&info) as u32;
     // SAFETY: `info` is a plain C struct of `len` bytes that the call fills, with no buffers asked for.
     #[expect(unsafe_code, reason = "BPF_OBJ_GET_INFO_BY_FD")]
-    let returned =
-        unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) };
-    match checked(returned) {
-        Ok(_) => {}
-        // A table's or program's information is longer than a link's; the kernel then writes as much as fits. Only
-        // another kind of descriptor altogether is refused.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(None),
-        Err(error) => return Err(error),
-    }
+    checked(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) })?;
     if info.type_ != libbpf_sys::BPF_LINK_TYPE_XDP {
         return Ok(None);
     }

@@ -28,6 +28,16 @@ pub(crate) fn set(interface: &str, feature: Feature, on: bool) -> io::Result<()>
     request(interface, &mut value)
 }
 
+pub(crate) fn is_on(interface: &str, feature: Feature) -> io::Result<bool> {
+    let mut value = Value {
+        // Each request that sets is preceded by the one that asks.
+        cmd: feature as u32 - 1,
+        data: 0,
+    };
+    request(interface, &mut value)?;
+    Ok(value.data != 0)
+}
+
 /// How many queues the interface has in use for receiving and for sending.
 pub(crate) fn queues(interface: &str) -> io::Result<(u32, u32)> {
     let mut channels = Channels {

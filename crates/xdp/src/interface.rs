@@ -146,6 +146,21 @@ pub fn set_gro(name: &str, on: bool) -> io::Result<()> {
     ethtool::set(name, Feature::Gro, on)
 }
 
+/// Whether received packets are merged (GRO).
+pub fn gro(name: &str) -> io::Result<bool> {
+    ethtool::is_on(name, Feature::Gro)
+}
+
+/// Whether the interface leaves anything about sent packets to be finished by itself: checksums or segments.
+pub fn offloads(name: &str) -> io::Result<bool> {
+    for feature in [Feature::TxChecksum, Feature::Tso, Feature::Gso] {
+        if ethtool::is_on(name, feature)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Makes the kernel finish checksums and segments before a packet leaves by this interface. The end of a veth must do
 /// so when its packets meet a program that redirects them: what the interface was to finish never would be.
 pub fn offloads_off(name: &str) -> io::Result<()> {

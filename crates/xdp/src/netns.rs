@@ -246,6 +246,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_dead_process_left_behind_is_removed() {
+        if crate::require::check().is_err() {
+            eprintln!("passed over: this needs root");
+            return;
+        }
+        // Beyond the numbers that processes can have.
+        let left = Namespace::named("hg-4194305-0").unwrap();
+        let live = Namespace::named(&format!("hg-{}-999999", process::id())).unwrap();
+        sweep();
+        assert!(!path_of(left.name()).exists());
+        assert!(path_of(live.name()).exists());
+    }
+
+    #[test]
     fn switches_are_found_by_dotted_and_slashed_names() {
         assert_eq!(
             sysctl_path("net.ipv4.ip_forward"),

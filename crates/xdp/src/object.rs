@@ -10,6 +10,7 @@ use libbpf_rs::{AsRawLibbpf, MapCore, MapHandle, Object, ObjectBuilder, OpenObje
 use thiserror::Error;
 
 use crate::map::Pod;
+use crate::require;
 use crate::sys::checked;
 
 /// Opens the object in `bytes`, lets `prepare` set constants, capacities and pins, and loads it.
@@ -33,10 +34,18 @@ pub fn load(
         object: name.to_owned(),
         source,
     })?;
-    open.load().map_err(|source| LoadError::Load {
-        object: name.to_owned(),
-        log: last_lines(&Hearing::so_far(), LOG_LINES),
-        source,
+    open.load().map_err(|source| {
+        let object = name.to_owned();
+        match require::capabilities() {
+            Err(missing) if source.kind() == libbpf_rs::ErrorKind::PermissionDenied => {
+                LoadError::NotPermitted { object, missing }
+            }
+            _ => LoadError::Load {
+                object,
+                log: last_lines(&Hearing::so_far(), LOG_LINES),
+                source,
+            },
+        }
     })
 }
 
@@ -152,6 +161,14 @@ pub enum LoadError {
         object: String,
         /// What `prepare` returned.
         source: libbpf_rs::Error,
+    },
+    /// The process may not load eBPF.
+    #[error("eBPF object {object}: not permitted to load it: {missing}")]
+    NotPermitted {
+        /// The name given to [`load`].
+        object: String,
+        /// What the process lacks.
+        missing: require::Missing,
     },
     /// The kernel refused a table or a program.
     #[error("eBPF object {object}: the kernel refused it: {source}{}{log}", if log.is_empty() { "" } else { "; libbpf and the verifier said last:\n" })]

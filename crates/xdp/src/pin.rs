@@ -34,8 +34,8 @@ pub fn mounted(root: &Path) -> Result<(), PinError> {
     Ok(())
 }
 
-/// Pins a table, program or link at `path`, whose folder must exist in a bpf file system. Fails when something is
-/// pinned there.
+/// Pins a table, program or link at `path`, whose folder must exist in a bpf file system. Fails with `AlreadyExists`
+/// when something is pinned there, and with `PermissionDenied` when the name has a dot in it (see [`file_name`]).
 pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
     // SAFETY: the descriptor is open and the path is a C string that lives over the call.
@@ -43,25 +43,22 @@ pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     checked(unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), path.as_ptr()) }).map(|_| ())
 }
 
+/// A file name for something named `name`. The bpf file system allows no dots in names, which interfaces may have
+/// (`eth0.5`): they become colons, which interfaces' names cannot have.
+pub fn file_name(name: &str) -> String {
+    name.replace('.', ":")
+}
+
 /// The table pinned at `path`.
 pub fn open_map(path: &Path) -> io::Result<MapHandle> {
-    MapHandle::from_pinned_path(path).map_err(into_io)
+    // Of another kind of object libbpf would misread the description.
+    drop(open(path, Kind::Map)?);
+    MapHandle::from_pinned_path(path).map_err(io::Error::other)
 }
 
 /// The program pinned at `path`.
 pub fn open_program(path: &Path) -> io::Result<OwnedFd> {
-    let c = c_path(path)?;
-    // SAFETY: `c` is a C string that lives over the call; what it returns is a new descriptor or an error.
-    #[expect(unsafe_code, reason = "BPF_OBJ_GET")]
-    let object = unsafe { OwnedFd::from_raw_fd(checked(libbpf_sys::bpf_obj_get(c.as_ptr()))?) };
-    let link = fs::read_link(format!("/proc/self/fd/{}", object.as_raw_fd()))?;
-    if link.as_os_str() != "anon_inode:bpf-prog" {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{}: what is pinned there is not a program", path.display()),
-        ));
-    }
-    Ok(object)
+    open(path, Kind::Program)
 }
 
 /// Removes a pin; that it is gone already is no error.
@@ -153,6 +150,33 @@ fn mount_bpffs(on: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn into_io(error: libbpf_rs::Error) -> io::Error {
-    io::Error::other(error)
+/// What is pinned at `path`, refused with `InvalidData` unless it is of this kind.
+pub(crate) fn open(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
+    let c = c_path(path)?;
+    // SAFETY: `c` is a C string that lives over the call; what it returns is a new descriptor or an error.
+    #[expect(unsafe_code, reason = "BPF_OBJ_GET")]
+    let object = unsafe { OwnedFd::from_raw_fd(checked(libbpf_sys::bpf_obj_get(c.as_ptr()))?) };
+    // The description of each kind is another struct, and only the descriptor's name tells them apart.
+    let name = fs::read_link(format!("/proc/self/fd/{}", object.as_raw_fd()))?;
+    let (wanted, called) = match kind {
+        Kind::Map => ("bpf-map", "table"),
+        Kind::Program => ("bpf-prog", "program"),
+        Kind::Link => ("bpf-link", "link"),
+    };
+    let name = name.to_string_lossy().replace('_', "-");
+    if name.strip_prefix("anon-inode:") != Some(wanted) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{}: what is pinned there is not a {called}", path.display()),
+        ));
+    }
+    Ok(object)
+}
+
+/// The kinds of objects that are pinned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Map,
+    Program,
+    Link,
 }

@@ -28,6 +28,14 @@ pub fn missing() -> Vec<Missing> {
     .collect()
 }
 
+/// Checks the capabilities of the calling thread alone.
+pub(crate) fn capabilities() -> Result<(), Missing> {
+    match capability(CAP_BPF).or_else(|| capability(CAP_NET_ADMIN)) {
+        Some(missing) => Err(missing),
+        None => Ok(()),
+    }
+}
+
 /// One thing that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Missing {

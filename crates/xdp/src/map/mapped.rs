@@ -23,15 +23,15 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Maps all of the array. Fails with `EPERM` when it is frozen, and with an error of its own when it is not an
-    /// array of this kind.
+    /// Maps all of the array. Fails with `EPERM` when it is frozen, and with `InvalidInput` when it is not an array of
+    /// this kind.
     pub fn new(map: &impl MapCore) -> io::Result<Self> {
         if map.map_type() != MapType::Array {
-            let name = map.name().to_string_lossy();
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("table {name} is no array and cannot be mapped"),
-            ));
+            return Err(unmappable(map, "is no array"));
+        }
+        let flags = map.info().map_err(io::Error::other)?.info.map_flags;
+        if flags & libbpf_sys::BPF_F_MMAPABLE == 0 {
+            return Err(unmappable(map, "was made without BPF_F_MMAPABLE"));
         }
         let stride = (map.value_size() as usize).next_multiple_of(8);
         let elements = map.max_entries() as usize;
@@ -151,3 +151,11 @@ unsafe impl Send for Mapped {}
 // SAFETY: it is read and written through atomics alone.
 #[expect(unsafe_code, reason = "atomics")]
 unsafe impl Sync for Mapped {}
+
+fn unmappable(map: &impl MapCore, why: &str) -> io::Error {
+    let name = map.name().to_string_lossy();
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("table {name} {why} and cannot be mapped"),
+    )
+}
