@@ -337,6 +337,15 @@ mod tests {
     }
 
     #[test]
+    fn ports_of_the_fast_path_are_not_bound() {
+        let text = "fast_path: {interfaces: eth0}
+pools: {p: {members: []}}
+virtuals: {a: {protocol: fast, listen: '192.0.2.1:443', pool: p}}
+";
+        assert!(needed(&config(text)).is_empty());
+    }
+
+    #[test]
     fn a_user_that_does_not_exist_is_named() {
         let error = Identity::of(&config("user: nobody-of-that-name"))
             .err()

@@ -54,6 +54,24 @@ virtuals:
 }
 
 #[test]
+fn virtuals_of_the_fast_path_are_left_to_it() {
+    let text = "fast_path: {interfaces: eth0}
+pools: {p: {members: ['10.0.0.1:80']}}
+virtuals:
+  fast: {protocol: fast, listen: '192.0.2.1:80-89', pool: p}
+  slow: {protocol: tcp, listen: '127.0.0.1:80', pool: p}
+";
+    let compiled = compiled(text, &Kept::default()).ok().unwrap();
+    let names: Vec<&str> = compiled.virtuals.keys().map(Name::as_str).collect();
+    assert_eq!(names, ["slow"]);
+    // but members are monitored for both
+    assert!(compiled.backends.contains_key("p"));
+    let wanted = crate::listen::Wanted::all(&compiled.config);
+    let names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["slow"]);
+}
+
+#[test]
 fn all_that_is_wrong_is_told_with_its_place() {
     let folder = Folder::new("errors");
     folder.certify("a");
