@@ -85,6 +85,29 @@ pub fn attach(
     }
 }
 
+/// What XDP program an interface has, whoever attached it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attached {
+    /// Where it runs; a card that runs it itself counts as native.
+    pub mode: Mode,
+    /// The kernel's number of it, as [`crate::object::id`] tells.
+    pub program: u32,
+}
+
+/// The XDP program on the interface of this number in the namespace of the calling thread.
+pub fn attached(ifindex: u32) -> io::Result<Option<Attached>> {
+    let answer = query(ifindex)?;
+    let mode = match u32::from(answer.attach_mode) {
+        libbpf_sys::XDP_ATTACHED_NONE => return Ok(None),
+        libbpf_sys::XDP_ATTACHED_SKB => Mode::Generic,
+        _ => Mode::Native,
+    };
+    Ok(Some(Attached {
+        mode,
+        program: answer.prog_id,
+    }))
+}
+
 /// A program on an interface. When the last descriptor and the last pin of the link are gone, the kernel takes the
 /// program off; so an attachment that shall outlive the process must be pinned.
 #[derive(Debug)]
@@ -123,7 +146,9 @@ impl Attachment {
         Ok(Self {
             link,
             ifindex,
-            mode: attached_mode(ifindex).map_err(failed)?,
+            mode: attached(ifindex)
+                .map_err(failed)?
+                .map_or(Mode::Native, |attached| attached.mode),
             pinned: Some(path.to_owned()),
         })
     }
@@ -359,7 +384,7 @@ fn link_ifindex(link: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     Ok(Some(unsafe { info.__bindgen_anon_1.xdp.ifindex }))
 }
 
-fn attached_mode(ifindex: u32) -> io::Result<Mode> {
+fn query(ifindex: u32) -> io::Result<bpf_xdp_query_opts> {
     let mut opts = bpf_xdp_query_opts {
         sz: size_of::<bpf_xdp_query_opts>() as _,
         ..Default::default()
@@ -367,8 +392,5 @@ fn attached_mode(ifindex: u32) -> io::Result<Mode> {
     // SAFETY: `opts` is a plain C struct that the call fills.
     #[expect(unsafe_code, reason = "a netlink query by libbpf")]
     checked(unsafe { libbpf_sys::bpf_xdp_query(ifindex as i32, 0, &mut opts) })?;
-    match u32::from(opts.attach_mode) {
-        libbpf_sys::XDP_ATTACHED_SKB => Ok(Mode::Generic),
-        _ => Ok(Mode::Native),
-    }
+    Ok(opts)
 }

@@ -3,15 +3,18 @@
 
 use std::fs;
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
-use libbpf_rs::{MapCore, MapType};
+use libbpf_rs::{MapCore, MapHandle, MapType};
 
 use crate::sys::checked;
 
+mod batch;
 mod mapped;
+
+pub use batch::{entries, per_cpu_entries, remove_many, set_many};
 pub use mapped::Mapped;
 
 /// Plain data laid out as in C.
@@ -61,6 +64,32 @@ pub fn from_bytes<T: Pod>(bytes: &[u8]) -> Option<T> {
     // SAFETY: there are as many bytes as the value has, and all bytes make a value; they need not be aligned.
     #[expect(unsafe_code, reason = "plain data")]
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Makes a table that no object describes, such as an inner one of a table of tables.
+///
+/// Sizes are in bytes; `flags` are the kernel's (`BPF_F_…`).
+pub fn create(
+    kind: MapType,
+    name: &str,
+    key_size: u32,
+    value_size: u32,
+    entries: u32,
+    flags: u32,
+) -> io::Result<MapHandle> {
+    let opts = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        map_flags: flags,
+        ..Default::default()
+    };
+    MapHandle::create(kind, Some(name), key_size, value_size, entries, &opts)
+        .map_err(io::Error::other)
+}
+
+/// Puts the table `inner` under `key` of a table of tables; it stays alive there. Programs see the old one or the
+/// new one, and when this returns none sees the old one any more.
+pub fn set_map<K: Pod>(outer: &impl MapCore, key: &K, inner: &impl MapCore) -> io::Result<()> {
+    set(outer, key, &inner.as_fd().as_raw_fd())
 }
 
 /// What to do about a key that is or is not there.
@@ -176,37 +205,6 @@ pub fn summed<const N: usize>(values: &[[u64; N]]) -> [u64; N] {
     sum
 }
 
-/// Hands every key and value of the table to `each`, read by many at a time.
-///
-/// Entries that come or go meanwhile may or may not be seen, an entry of a hash may be seen twice. Works on arrays,
-/// hashes and tries of prefixes.
-pub fn entries<K: Pod, V: Pod>(map: &impl MapCore, mut each: impl FnMut(K, V)) -> io::Result<()> {
-    fits::<K, V>(map)?;
-    batches::<K>(map, size_of::<V>(), &mut |key, value| {
-        if let Some(value) = from_bytes(value) {
-            each(key, value);
-        }
-    })
-}
-
-/// As [`entries`], for per-CPU tables: `each` gets the values of all possible CPUs.
-pub fn per_cpu_entries<K: Pod, V: Pod>(
-    map: &impl MapCore,
-    mut each: impl FnMut(K, &[V]),
-) -> io::Result<()> {
-    per_cpu_fits::<K, V>(map)?;
-    let mut values: Vec<V> = Vec::new();
-    batches::<K>(map, stride::<V>() * possible_cpus()?, &mut |key, bytes| {
-        values.clear();
-        values.extend(
-            bytes
-                .chunks_exact(stride::<V>())
-                .filter_map(from_bytes::<V>),
-        );
-        each(key, &values);
-    })
-}
-
 /// How many CPUs this machine could have, plugged in or not: so many values has a key of a per-CPU table.
 pub fn possible_cpus() -> io::Result<usize> {
     static CPUS: OnceLock<usize> = OnceLock::new();
@@ -225,9 +223,6 @@ pub fn possible_cpus() -> io::Result<usize> {
 
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 
-/// Entries read by one call.
-const BATCH: usize = 1024;
-
 /// CPUs of a list such as `0-3,8`.
 fn cpus_of(list: &str) -> Option<usize> {
     list.trim()
@@ -243,72 +238,6 @@ fn cpus_of(list: &str) -> Option<usize> {
 /// Bytes from one CPU's value to the next.
 fn stride<V>() -> usize {
     size_of::<V>().next_multiple_of(8)
-}
-
-fn batches<K: Pod>(
-    map: &impl MapCore,
-    value_len: usize,
-    each: &mut dyn FnMut(K, &[u8]),
-) -> io::Result<()> {
-    let key_len = size_of::<K>();
-    // A hash gives whole buckets; where one has more entries than there is room, the call says so and wants more.
-    let mut room = BATCH.min((map.max_entries() as usize).max(1));
-    // The kernel's cursor is four bytes of a hash or an array, and a key elsewhere.
-    let mut cursor = vec![0u8; key_len.max(4)];
-    let mut next = cursor.clone();
-    let mut first = true;
-    loop {
-        let mut keys = vec![0u8; key_len * room];
-        let mut values = vec![0u8; value_len * room];
-        let mut count = room as u32;
-        let opts = libbpf_sys::bpf_map_batch_opts {
-            sz: size_of::<libbpf_sys::bpf_map_batch_opts>() as _,
-            ..Default::default()
-        };
-        let from = if first {
-            std::ptr::null_mut()
-        } else {
-            cursor.as_mut_ptr()
-        };
-        // SAFETY: the buffers hold `count` keys and values as long as the table's, the cursors as much as the kernel
-        // writes; all live over the call.
-        #[expect(unsafe_code, reason = "BPF_MAP_LOOKUP_BATCH")]
-        let returned = unsafe {
-            libbpf_sys::bpf_map_lookup_batch(
-                map.as_fd().as_raw_fd(),
-                from.cast(),
-                next.as_mut_ptr().cast(),
-                keys.as_mut_ptr().cast(),
-                values.as_mut_ptr().cast(),
-                &mut count,
-                &opts,
-            )
-        };
-        let more = match found(returned) {
-            Ok(more) => more,
-            Err(error)
-                if error.raw_os_error() == Some(libc::ENOSPC)
-                    && room < map.max_entries() as usize =>
-            {
-                room = (room * 2).min(map.max_entries() as usize);
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let pairs = keys
-            .chunks_exact(key_len)
-            .zip(values.chunks_exact(value_len));
-        for (key, value) in pairs.take(count as usize) {
-            if let Some(key) = from_bytes(key) {
-                each(key, value);
-            }
-        }
-        if !more {
-            return Ok(());
-        }
-        mem::swap(&mut cursor, &mut next);
-        first = false;
-    }
 }
 
 /// `ENOENT` as an answer, not an error.

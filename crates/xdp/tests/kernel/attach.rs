@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process;
 
 use libbpf_rs::{MapHandle, MapType};
-use xdp::attach::{AttachError, Attachment, LinkError, Mode, Wanted, attach};
+use xdp::attach::{AttachError, Attached, Attachment, LinkError, Mode, Wanted, attach, attached};
 use xdp::netns::{Namespace, veth};
-use xdp::{interface, map, pin};
+use xdp::{interface, map, object, pin};
 
 use crate::{kernel, tiny, wait_for};
 
@@ -164,6 +164,33 @@ fn without_a_driver_for_it_the_program_runs_in_the_stack() {
         attachment.pin(&path).unwrap();
         assert_eq!(Attachment::open(&path).unwrap().mode(), Mode::Generic);
     });
+}
+
+#[test]
+fn the_program_of_an_interface_is_known_by_number() {
+    if !kernel() {
+        return;
+    }
+    let pair = Pair::new();
+    let found = || {
+        pair.a
+            .run(|| attached(interface::ifindex("front").unwrap()))
+            .unwrap()
+    };
+    assert_eq!(found(), None);
+    let [old, new] = [(); 2].map(|()| tiny::verdict(tiny::PASS));
+    for (wanted, mode) in [
+        (Wanted::Native, Mode::Native),
+        (Wanted::Generic, Mode::Generic),
+    ] {
+        let attachment = pair.attach(&old, wanted).unwrap();
+        for program in [&old, &new] {
+            attachment.update(program.as_fd()).unwrap();
+            let program = object::id(program).unwrap();
+            assert_eq!(found(), Some(Attached { mode, program }));
+        }
+        attachment.detach().unwrap();
+    }
 }
 
 #[test]

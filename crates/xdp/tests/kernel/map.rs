@@ -126,6 +126,40 @@ fn every_entry_is_read_in_batches() {
 }
 
 #[test]
+fn many_entries_are_written_and_removed_at_once() {
+    if !kernel() {
+        return;
+    }
+    let hash = hash(3000);
+    let keys: Vec<u32> = (0..3000).collect();
+    let values: Vec<[u64; 2]> = keys.iter().map(|key| [u64::from(*key), 7]).collect();
+    map::set_many(&hash, &keys, &values).unwrap();
+    assert_eq!(map::get(&hash, &2999u32).unwrap(), Some([2999u64, 7]));
+    let error = map::set_many(&hash, &[5000u32], &[[0u64; 2]]).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::E2BIG));
+    assert!(map::set_many(&hash, &keys, &values[1..]).is_err());
+    // Half of these are there.
+    let some: Vec<u32> = (2000..4000).collect();
+    assert_eq!(map::remove_many(&hash, &some).unwrap(), 1000);
+    let mut left = 0;
+    map::entries(&hash, |key: u32, _: [u64; 2]| left += u32::from(key < 2000)).unwrap();
+    assert_eq!(left, 2000);
+}
+
+#[test]
+fn a_table_is_put_into_a_table_of_tables() {
+    if !kernel() {
+        return;
+    }
+    let inner = tiny::array(MapType::Array, 4, 10, 0);
+    let outer = tiny::tables(&inner, 4);
+    map::set_map(&outer, &2u32, &inner).unwrap();
+    let id: u32 = map::get(&outer, &2u32).unwrap().unwrap();
+    map::set(&MapHandle::from_map_id(id).unwrap(), &9u32, &77u32).unwrap();
+    assert_eq!(map::get(&inner, &9u32).unwrap(), Some(77u32));
+}
+
+#[test]
 fn a_mapped_array_is_shared_with_programs() {
     if !kernel() {
         return;

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{MapHandle, MapType};
 use libbpf_sys::bpf_insn;
+use xdp::map;
 
 pub(crate) const DROP: i32 = 1;
 pub(crate) const PASS: i32 = 2;
@@ -74,12 +75,17 @@ pub(crate) fn table(
     entries: u32,
     flags: u32,
 ) -> MapHandle {
+    map::create(kind, "tiny", key_size, value_size, entries, flags).unwrap()
+}
+
+/// An array of tables like `inner`.
+pub(crate) fn tables(inner: &MapHandle, entries: u32) -> MapHandle {
     let opts = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        map_flags: flags,
+        inner_map_fd: inner.as_fd().as_raw_fd() as u32,
         ..Default::default()
     };
-    MapHandle::create(kind, Some("tiny"), key_size, value_size, entries, &opts).unwrap()
+    MapHandle::create(MapType::ArrayOfMaps, Some("tables"), 4, 4, entries, &opts).unwrap()
 }
 
 /// An object of one XDP program `tiny` and eight bytes of constants.
@@ -104,27 +110,27 @@ pub(crate) fn object(good: bool) -> Vec<u8> {
     symbols.extend([0x12, 0, 1, 0]);
     symbols.extend(0u64.to_le_bytes());
     symbols.extend((code.len() as u64).to_le_bytes());
-    // Name, type, flags, contents, link, info and the size of an entry.
-    let sections: [(&str, u32, u64, &[u8], [u32; 2], u64); 5] = [
-        ("xdp", 1, 6, &code, [0, 0], 0),
-        ("license", 1, 3, b"GPL\0", [0, 0], 0),
-        (".rodata", 1, 2, &[1, 2, 3, 4, 5, 6, 7, 8], [0, 0], 0),
-        (".symtab", 2, 0, &symbols, [5, 1], 24),
-        (".strtab", 3, 0, names, [0, 0], 0),
+    // Name, contents; type, flags, link, info and the size of an entry.
+    let sections: [(&str, &[u8], [u32; 5]); 5] = [
+        ("xdp", &code, [1, 6, 0, 0, 0]),
+        ("license", b"GPL\0", [1, 3, 0, 0, 0]),
+        (".rodata", &[1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 0, 0, 0]),
+        (".symtab", &symbols, [2, 0, 5, 1, 24]),
+        (".strtab", names, [3, 0, 0, 0, 0]),
     ];
     let mut elf = vec![0u8; 64];
     let mut headers = vec![0u8; 64];
-    for (title, kind, flags, contents, [link, info], entry) in sections {
+    for (title, contents, [kind, flags, link, info, entry]) in sections {
         elf.resize(elf.len().next_multiple_of(8), 0);
         headers.extend(name(title).to_le_bytes());
         headers.extend(kind.to_le_bytes());
-        for field in [flags, 0, elf.len() as u64, contents.len() as u64] {
+        for field in [flags.into(), 0, elf.len() as u64, contents.len() as u64] {
             headers.extend(field.to_le_bytes());
         }
         headers.extend(link.to_le_bytes());
         headers.extend(info.to_le_bytes());
         headers.extend(8u64.to_le_bytes());
-        headers.extend(entry.to_le_bytes());
+        headers.extend(u64::from(entry).to_le_bytes());
         elf.extend(contents);
     }
     elf.resize(elf.len().next_multiple_of(8), 0);
