@@ -87,7 +87,7 @@ pub fn create(
 }
 
 /// Puts the table `inner` under `key` of a table of tables; it stays alive there. Programs see the old one or the
-/// new one, and when this returns none sees the old one any more.
+/// new one; when this returns, after some milliseconds, none sees the old one any more.
 pub fn set_map<K: Pod>(outer: &impl MapCore, key: &K, inner: &impl MapCore) -> io::Result<()> {
     set(outer, key, &inner.as_fd().as_raw_fd())
 }

@@ -47,8 +47,8 @@ impl Namespace {
                 threads.push((number, pid));
             }
         }
-        // NAPI instances are numbered downwards or upwards with their queues, threads upwards.
-        threads.sort_unstable_by_key(|(_, pid)| *pid);
+        // Drivers number NAPI instances upwards with their queues; the kernel starts threads the other way round.
+        threads.sort_unstable();
         Ok(threads.into_iter().map(|(_, pid)| pid).collect())
     }
 }
