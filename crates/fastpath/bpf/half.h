@@ -48,6 +48,91 @@ INLINE bool F(half_find)(const PACKET *p, __u64 hash, struct F(found) * found)
     return false;
 }
 
+/* Takes the entry of a flow's replies out. */
+INLINE void F(half_unlink)(const FLOW *f, __u32 slot)
+{
+    __u64 hash = F(hash)(&f->nsrc, &f->ndst, f->nsport, f->ndport, f->proto);
+    __u32 at = F(half_bucket)(hash), tag = F(half_tag)(hash);
+    struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
+
+    if (!bucket)
+        return;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < WAYS; i++) {
+        __u64 entry = READ_ONCE(bucket->entry[i]);
+
+        if (entry >> 32 == tag && (entry & HALF_SLOT) == slot && slot != at * WAYS + i)
+            __sync_val_compare_and_swap(&bucket->entry[i], entry, 0);
+    }
+}
+
+/* The entry of the flow in a slot, made busy: who has it may move the flow or end it. Null if that is somebody else. */
+INLINE __u64 *F(half_take)(const FLOW *f, __u32 slot, __u64 *value)
+{
+    __u32 at = slot / WAYS;
+    struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
+    __u64 hash, *entry;
+
+    if (!bucket || !f->state)
+        return NULL;
+    hash = F(hash)(&f->src, &f->dst, f->sport, f->dport, f->proto);
+    entry = &bucket->entry[slot & (WAYS - 1)];
+    *value = READ_ONCE(*entry);
+    if (*value >> 32 != F(half_tag)(hash) || (*value & HALF_SLOT) != slot ||
+        __sync_val_compare_and_swap(entry, *value, HALF_BUSY) != *value)
+        return NULL;
+    return entry;
+}
+
+/* Frees the slot of a flow whose entry the caller has made busy. */
+INLINE void F(half_free)(FLOW *f)
+{
+    if (f->flags & FLOW_COUNTED)
+        F(forget_user)(f);
+    f->state = STATE_FREE;
+}
+
+/* Ends a flow, unless another CPU does. */
+STAGE int F(half_end)(__u32 slot)
+{
+    FLOW *f = F(flow_at)(&F(half_flows), slot & HALF_SLOT);
+    __u64 value, *entry = f ? F(half_take)(f, slot & HALF_SLOT, &value) : NULL;
+
+    if (!entry)
+        return 0;
+    F(half_free)(f);
+    if (f->way == WAY_TRANSLATE)
+        F(half_unlink)(f, slot & HALF_SLOT);
+    WRITE_ONCE(*entry, 0);
+    return 1;
+}
+
+/* Looks over a few buckets for flows whose time is out: so that they don't count against their users. */
+STAGE int F(half_sweep)(__u32 now, __u32 buckets)
+{
+    __u32 family = FAMILY_INDEX, *hand = bpf_map_lookup_elem(&half_hands, &family);
+    int removed = 0;
+
+    if (!hand)
+        return 0;
+#pragma clang loop unroll(disable)
+    for (__u32 n = 0; n < 64; n++) {
+        __u32 at;
+
+        if (n >= buckets)
+            break;
+        at = (*hand)++ & cfg.half_mask;
+#pragma clang loop unroll(disable)
+        for (__u32 i = 0; i < WAYS; i++) {
+            FLOW *f = F(flow_at)(&F(half_flows), at * WAYS + i);
+
+            if (f && f->state && F(expired)(f, now))
+                removed += F(half_end)(at * WAYS + i);
+        }
+    }
+    return removed;
+}
+
 /* Claims a way of the bucket of a hash: a free one, else that of an entry whose flow is gone, else the oldest. Its place,
  * or null when others were faster. */
 INLINE __u64 *F(half_claim)(__u64 hash, __u32 now, __u32 *slot)
@@ -79,13 +164,18 @@ INLINE __u64 *F(half_claim)(__u64 hash, __u32 now, __u32 *slot)
         __u32 previous = old & HALF_SLOT;
         FLOW *f = F(flow_at)(&F(half_flows), previous);
 
-        /* The entry of a reply tuple may outlive its flow. */
-        if (f && previous == at * WAYS + way && f->state) {
-            if (!F(expired)(f, now))
+        if (f && f->state) {
+            bool lives = !F(expired)(f, now);
+
+            if (previous == at * WAYS + way)
+                F(half_free)(f);
+            /* A flow that its replies no longer find has no claim on their tuple. The entry may also have outlived its
+             * flow. */
+            else if (F(half_tag)(F(hash)(&f->nsrc, &f->ndst, f->nsport, f->ndport, f->proto)) != old >> 32 ||
+                     !F(half_end)(previous))
+                lives = false;
+            if (lives)
                 count(FLOW_EVICTED);
-            if (f->flags & FLOW_COUNTED)
-                F(forget_user)(f);
-            f->state = STATE_FREE;
         }
     }
     *slot = at * WAYS + way;
@@ -115,7 +205,8 @@ INLINE FLOW *F(half_insert)(const FLOW *flow, __u64 hash, __u32 *slot)
     return f;
 }
 
-/* Makes the replies of a half-open flow find it. */
+/* Makes the replies of a half-open flow find it. Where others do the same for the same tuple, each sees the other
+ * afterwards, or one of them does: no read that follows comes before the entry is there. */
 INLINE bool F(half_link)(__u64 hash, __u32 slot, __u32 now)
 {
     __u32 unused;
@@ -123,7 +214,7 @@ INLINE bool F(half_link)(__u64 hash, __u32 slot, __u32 now)
 
     if (!entry)
         return false;
-    WRITE_ONCE(*entry, F(half_entry)(hash, slot, now));
+    __sync_lock_test_and_set(entry, F(half_entry)(hash, slot, now));
     return true;
 }
 
@@ -132,18 +223,11 @@ INLINE bool F(half_link)(__u64 hash, __u32 slot, __u32 now)
 STAGE int F(promote)(__u32 half_slot, __u32 now)
 {
     FLOW *half = F(flow_at)(&F(half_flows), half_slot & HALF_SLOT), *f;
-    __u32 at = half_slot / WAYS, slot;
-    struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
-    __u64 hash, *entry, value;
+    __u64 hash, value, *entry = half ? F(half_take)(half, half_slot & HALF_SLOT, &value) : NULL;
+    __u32 slot;
 
-    if (!half || !bucket || !half->state)
-        return -1;
-    entry = &bucket->entry[half_slot & (WAYS - 1)];
-    value = READ_ONCE(*entry);
-    hash = F(hash)(&half->src, &half->dst, half->sport, half->dport, half->proto);
-    /* Only one moves it, and only while it is this flow's. */
-    if (value >> 32 != F(half_tag)(hash) || (value & HALF_SLOT) != half_slot ||
-        __sync_val_compare_and_swap(entry, value, HALF_BUSY) != value)
+    /* Only one moves it, and only while it is there. */
+    if (!entry)
         return -1;
     slot = F(take_slot)();
     if (F(sweep)(now, slot == NO_SLOT ? 64 : SWEEP) && slot == NO_SLOT)
@@ -152,6 +236,7 @@ STAGE int F(promote)(__u32 half_slot, __u32 now)
     if (!f)
         goto no_room;
     *f = *half;
+    hash = F(hash)(&half->src, &half->dst, half->sport, half->dport, half->proto);
     if (!F(link)(hash, slot, now)) {
         f->state = STATE_FREE;
         F(give_slot)(slot);
@@ -166,6 +251,8 @@ STAGE int F(promote)(__u32 half_slot, __u32 now)
         }
     }
     half->state = STATE_FREE;
+    if (half->way == WAY_TRANSLATE)
+        F(half_unlink)(half, half_slot & HALF_SLOT);
     WRITE_ONCE(*entry, 0);
     count(FLOW_PROMOTED);
     return slot;

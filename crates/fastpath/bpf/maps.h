@@ -36,6 +36,8 @@ ARRAY(half_index6, struct bucket, 1, BPF_F_MMAPABLE);
 /* Which slots are free: what is shared (0: IPv4, 1: IPv6), and each CPU's part. */
 ARRAY(slot_states, struct slot_state, 2, BPF_F_MMAPABLE);
 PER_CPU(slot_caches, struct slot_cache, 2);
+/* Where each CPU is in looking over the half-open flows. */
+PER_CPU(half_hands, __u32, 2);
 
 /* Interfaces that may be forwarded to, by port; their devices; and from the interface's number to the port. */
 ARRAY(ports, struct port, PORTS, 0);

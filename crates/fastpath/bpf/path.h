@@ -12,6 +12,7 @@
 #include "answer.h"
 #include "tunnel.h"
 #include "serve.h"
+#include "allocate.h"
 #include "balance.h"
 #include "source_nat.h"
 #include "fragment.h"
