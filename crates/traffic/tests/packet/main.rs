@@ -1,0 +1,5 @@
+//! The packet generator in network namespaces, with the kernel as the judge of what it sends.
+
+mod acted;
+mod streams;
+mod world;
