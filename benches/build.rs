@@ -1,0 +1,5 @@
+//! Compiles the programs that measure others.
+
+fn main() {
+    bpfbuild::compile("meter");
+}

@@ -1,0 +1,117 @@
+//! The fast path measured: nanoseconds a packet in test runs, and side by side with the kernel's forwarding, nftables and bare XDP
+//! programs in network namespaces. README.md says how to read the report.
+
+mod cost;
+mod instance;
+mod meter;
+mod row;
+mod world;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use row::{Part, Row};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Measure the fast path
+#[derive(Clone, Debug, Parser)]
+struct Options {
+    /// Short rounds and small tables, for a first look
+    #[arg(long)]
+    quick: bool,
+    /// Only this part; may be given several times
+    #[arg(long, value_enum, value_name = "PART")]
+    only: Vec<Part>,
+    /// Only rows whose name contains this; may be given several times
+    #[arg(short, long, value_name = "NAME")]
+    scenario: Vec<String>,
+    /// Rounds of everything [default: 5]
+    #[arg(short, long)]
+    rounds: Option<usize>,
+    /// Folder to write fastpath.md, fastpath.json and fastpath.svg to; `-` only prints
+    #[arg(short, long, value_name = "FOLDER", default_value = "benches")]
+    output: String,
+    /// List the rows and end
+    #[arg(long)]
+    list: bool,
+}
+
+impl Options {
+    fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 2 } else { 5 }).max(1)
+    }
+
+    /// The core of what is measured.
+    fn core(&self) -> usize {
+        1
+    }
+
+    fn wants_part(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.scenario.is_empty()
+            || self
+                .scenario
+                .iter()
+                .any(|part| name.contains(part.as_str()))
+    }
+}
+
+/// Takes each row as it is done.
+type Each<'a> = dyn FnMut(Row) + Send + 'a;
+
+/// Whether somebody wishes everything to end.
+#[derive(Clone, Debug, Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    match measure(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options) -> Result<()> {
+    if options.list {
+        for name in cost::names() {
+            println!("{name}");
+        }
+        return Ok(());
+    }
+    let stop = Stop::default();
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop.0)).context("cannot catch signals")?;
+    }
+    xdp::require::check()?;
+    let mut rows: Vec<Row> = Vec::new();
+    let mut each = |row: Row| {
+        println!(
+            "{:32} {:60} {:.1} {} {}",
+            row.name,
+            row.title,
+            row.ours.median(),
+            row.unit,
+            row.note
+        );
+        rows.push(row);
+    };
+    if options.wants_part(Part::Cost) {
+        cost::run(options, &stop, &mut each)?;
+    }
+    Ok(())
+}
