@@ -99,7 +99,7 @@ impl Loaded {
             }
             object::set_constants(open, settings)
         })
-        .unwrap();
+        .unwrap_or_else(|error| panic!("{error}"));
         Self {
             object,
             settings: *settings,

@@ -205,7 +205,7 @@ impl Packet {
     }
 
     /// The source's port or the destination's, of TCP and UDP.
-    pub fn from_port(mut self, port: u16) -> Self {
+    pub fn sport(mut self, port: u16) -> Self {
         match &mut self.body {
             Body::Tcp { sport, .. } | Body::Udp { sport, .. } => *sport = port,
             Body::Icmp { rest, .. } => rest[..2].copy_from_slice(&port.to_be_bytes()),
@@ -214,7 +214,7 @@ impl Packet {
         self
     }
 
-    pub fn to_port(mut self, port: u16) -> Self {
+    pub fn dport(mut self, port: u16) -> Self {
         match &mut self.body {
             Body::Tcp { dport, .. } | Body::Udp { dport, .. } => *dport = port,
             Body::Icmp { rest, .. } => rest[..2].copy_from_slice(&port.to_be_bytes()),
@@ -224,15 +224,15 @@ impl Packet {
     }
 
     /// The same packet from another end: what a translation of the source makes of it. The port is an echo's id.
-    pub fn from(self, src: SocketAddr) -> Self {
-        let mut changed = self.from_port(src.port());
+    pub fn sent_from(self, src: SocketAddr) -> Self {
+        let mut changed = self.sport(src.port());
         changed.src = src.ip();
         changed
     }
 
     /// The same packet to another end.
-    pub fn to(self, dst: SocketAddr) -> Self {
-        let mut changed = self.to_port(dst.port());
+    pub fn sent_to(self, dst: SocketAddr) -> Self {
+        let mut changed = self.dport(dst.port());
         changed.dst = dst.ip();
         changed
     }
@@ -358,7 +358,7 @@ impl Packet {
                 l4.extend_from_slice(&seq.to_be_bytes());
                 l4.extend_from_slice(&ack.to_be_bytes());
                 l4.extend_from_slice(&[
-                    ((20 + options.len()) / 4 << 4) as u8,
+                    ((20 + options.len()) << 2) as u8,
                     *flags,
                     0x20,
                     0,

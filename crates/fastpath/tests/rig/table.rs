@@ -3,8 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-use fastpath::abi::{Flow4, Flow6, State, Way};
-use xdp::map::Mapped;
+use fastpath::abi::{Flow4, Flow6, HOP_SHIFT, Hop, SlotCache, SlotState, State, Way};
+use xdp::libbpf_rs::{MapCore, MapFlags};
+use xdp::map::{Mapped, possible_cpus};
 
 use super::{Family, Rig};
 
@@ -101,6 +102,66 @@ impl Rig<'_> {
         for flow in self.flows(family) {
             self.age(family, &flow, 86_400);
         }
+    }
+
+    /// Makes a flow's next hops look as if they had been looked up so many seconds earlier.
+    pub fn age_hops(&self, family: Family, flow: &Flow, seconds: u32) {
+        let table = self.flow_table(family, flow.half);
+        let at = match family {
+            Family::V4 => std::mem::offset_of!(Flow4, fresh),
+            Family::V6 => std::mem::offset_of!(Flow6, fresh),
+        };
+        let word = &table.element(flow.slot as usize).unwrap()[at / 4];
+        let earlier = (seconds * self.loaded.settings.hz) >> HOP_SHIFT;
+        let word_now = word.load(Ordering::Relaxed);
+        let [a, b] = [word_now as u16, (word_now >> 16) as u16]
+            .map(|stamp| stamp.wrapping_sub(earlier as u16));
+        word.store(u32::from(a) | u32::from(b) << 16, Ordering::Relaxed);
+    }
+
+    /// Makes the kernel's last sight of each neighbour so many seconds older.
+    pub fn age_neighbours(&self, seconds: u32) {
+        let map = self.loaded.map("neighbours");
+        let mut seen = Vec::new();
+        xdp::map::entries(&map, |hop: Hop, last: u32| seen.push((hop, last))).unwrap();
+        for (hop, last) in seen {
+            self.loaded.set(
+                "neighbours",
+                hop,
+                last.wrapping_sub(seconds * self.loaded.settings.hz),
+            );
+        }
+    }
+
+    /// Sets a flow's state.
+    pub fn set_state(&self, family: Family, flow: &Flow, state: State) {
+        let table = self.flow_table(family, flow.half);
+        let at = match family {
+            Family::V4 => std::mem::offset_of!(Flow4, state),
+            Family::V6 => std::mem::offset_of!(Flow6, state),
+        };
+        let word = &table.element(flow.slot as usize).unwrap()[at / 4];
+        let mut bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        bytes[at % 4] = state as u8;
+        word.store(u32::from_ne_bytes(bytes), Ordering::Relaxed);
+    }
+
+    /// Empties the tables of a family, as if nothing had ever been seen.
+    pub fn forget(&self, family: Family) {
+        let family = family.number();
+        for name in ["flows", "index", "half_flows", "half_index"] {
+            let table = self.loaded.mapped(&format!("{name}{family}"));
+            for word in table.long_words() {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+        let at = u32::from(family == 6);
+        self.loaded.set("slot_states", at, SlotState::default());
+        let caches = self.loaded.map("slot_caches");
+        let nothing = vec![vec![0; size_of::<SlotCache>()]; possible_cpus().unwrap()];
+        caches
+            .update_percpu(&at.to_ne_bytes(), &nothing, MapFlags::ANY)
+            .unwrap();
     }
 
     fn flow_table(&self, family: Family, half: bool) -> Mapped {
