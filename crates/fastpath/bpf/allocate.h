@@ -10,14 +10,19 @@
 #define NO_HALF 0xffffffff          /* a half-open flow's slot that is none */
 #define REFUSED_SWEEP 32            /* buckets and slots looked over when a user is at its limit */
 
+/* How many ports the ith range has: none when it is not used. */
 INLINE __u32 range_size(const struct source *source, int i)
 {
     return source->ports[i].last ? source->ports[i].last - source->ports[i].first + 1 : 0;
 }
 
-INLINE __u32 count_ports(const struct source *source)
+/* How many ports a source has. */
+STAGE int count_ports(const struct source *source)
 {
     __u32 n = 0;
+
+    if (!source)
+        return 0;
 
 #pragma clang loop unroll(full)
     for (int i = 0; i < PORT_RANGES; i++)
@@ -25,9 +30,11 @@ INLINE __u32 count_ports(const struct source *source)
     return n ? n : 65536 - FIRST_PORT;
 }
 
-/* The nth of a source's ports. */
-INLINE __be16 nth_port(const struct source *source, __u32 n)
+/* The nth of a source's ports, network order. */
+STAGE int nth_port(const struct source *source, __u32 n)
 {
+    if (!source)
+        return 0;
 #pragma clang loop unroll(full)
     for (int i = 0; i < PORT_RANGES; i++) {
         __u32 size = range_size(source, i);
@@ -39,8 +46,11 @@ INLINE __be16 nth_port(const struct source *source, __u32 n)
     return bpf_htons(FIRST_PORT + n);
 }
 
-INLINE bool has_port(const struct source *source, __u16 port)
+/* Whether a port, host order, is one of them. */
+STAGE int has_port(const struct source *source, __u32 port)
 {
+    if (!source)
+        return 0;
 #pragma clang loop unroll(full)
     for (int i = 0; i < PORT_RANGES; i++)
         if (range_size(source, i) && source->ports[i].first <= port && port <= source->ports[i].last)
@@ -70,6 +80,8 @@ struct F(pick)
     __u32 spread;    /* hash of the flow's tuple */
     __u32 turn;      /* tries with one address */
     __u32 tried;
+    struct F(tuple) asked; /* for which the kernel is asked for an address */
+    PACKET reply;          /* by which it is seen whether a port is free */
 };
 PER_CPU(F(picks), struct F(pick), 1);
 
@@ -118,20 +130,21 @@ STAGE int F(own_address)(struct xdp_md *ctx, const PACKET *p, const struct F(tup
  * itself, if it has one. The half-open flows come first: one that moves to the table is in both for a moment, in none never. */
 STAGE int F(reply_taken)(const FLOW *flow, __u32 now, __u32 but)
 {
-    PACKET reply = {};
+    struct F(pick) *pick = F(pick)();
+    PACKET *reply = &pick->reply;
     struct bucket *bucket;
     __u64 hash;
     __u32 at, tag;
 
-    if (!flow)
+    if (!flow || !pick)
         return 1;
-    reply.src = flow->ndst;
-    reply.dst = flow->nsrc;
-    reply.sport = flow->ndport;
-    reply.dport = flow->nsport;
-    reply.proto = flow->proto;
-    reply.now = now;
-    hash = F(hash)(&reply.src, &reply.dst, reply.sport, reply.dport, reply.proto);
+    reply->src = flow->ndst;
+    reply->dst = flow->nsrc;
+    reply->sport = flow->ndport;
+    reply->dport = flow->nsport;
+    reply->proto = flow->proto;
+    reply->now = now;
+    hash = F(hash)(&reply->src, &reply->dst, reply->sport, reply->dport, reply->proto);
     at = F(half_bucket)(hash);
     tag = F(half_tag)(hash);
     bucket = bpf_map_lookup_elem(&F(half_index), &at);
@@ -145,10 +158,10 @@ STAGE int F(reply_taken)(const FLOW *flow, __u32 now, __u32 but)
         if (entry >> 32 != tag || (entry & HALF_SLOT) == but)
             continue;
         f = F(flow_at)(&F(half_flows), entry & HALF_SLOT);
-        if (f && F(direction)(f, &reply) >= 0 && !F(expired)(f, now))
+        if (f && F(direction)(f, reply) >= 0 && !F(expired)(f, now))
             return 1;
     }
-    return F(taken)(&reply, hash);
+    return F(taken)(reply, hash);
 }
 
 /* One flow more for the user. 0, or why it can't have it. */
@@ -209,10 +222,14 @@ INLINE void F(prepare)(struct F(pick) * pick, const FLOW *draft, const struct so
 }
 
 /* Puts the next address and port to be tried into the draft. False when there are no more. */
-INLINE bool F(candidate)(struct F(pick) * pick, FLOW *draft)
+STAGE int F(candidate)(FLOW *draft)
 {
-    __u32 n = pick->tried++, address, k;
+    struct F(pick) *pick = F(pick)();
+    __u32 n, address, k;
 
+    if (!draft || !pick)
+        return false;
+    n = pick->tried++;
     if (n >= PROBES || !pick->turn)
         return false;
     address = n / pick->turn;
@@ -252,7 +269,7 @@ STAGE int F(next_source)(FLOW *draft)
         return DROP_INTERNAL;
 #pragma clang loop unroll(disable)
     for (int i = 0; i < PROBES; i++) {
-        if (!F(candidate)(pick, draft))
+        if (!F(candidate)(draft))
             break;
         if (pick->tried > 1)
             count(NAT_PROBES);
@@ -273,9 +290,8 @@ STAGE int F(allocate)(struct xdp_md *ctx, const PACKET *p, FLOW *draft, const st
         return DROP_INTERNAL;
     F(prepare)(pick, draft, source);
     if (source->kind == SNAT_AUTOMAP) {
-        struct F(tuple) t = {draft->src, draft->ndst, draft->sport, draft->ndport};
-
-        reason = F(own_address)(ctx, p, &t, &pick->own);
+        pick->asked = (struct F(tuple)){draft->src, draft->ndst, draft->sport, draft->ndport};
+        reason = F(own_address)(ctx, p, &pick->asked, &pick->own);
         if (reason)
             return reason;
     }

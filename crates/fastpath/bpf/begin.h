@@ -1,15 +1,8 @@
 /* What becomes of a packet of no known flow: a virtual, source NAT, a tracked or a plain route. Per family. */
 #ifndef BEGIN_CONSTANTS
 #define BEGIN_CONSTANTS
-struct begin_scratch4 {
-    struct flow4 flow;
-};
-struct begin_scratch6 {
-    struct flow6 flow;
-};
-/* The flow that is being made: too large for the stack beside all else. */
-PER_CPU(scratch4, struct begin_scratch4, 1);
-PER_CPU(scratch6, struct begin_scratch6, 1);
+#define NO_ROOM (-1)
+#define REFUSED (-2)
 
 INLINE __u8 first_state(__u8 proto, __u8 tcp)
 {
@@ -26,16 +19,15 @@ INLINE __u8 first_state(__u8 proto, __u8 tcp)
 }
 #endif
 
-/* A flow as its first packet says, not translated, in this CPU's scratch. */
+/* A flow as its first packet says, not translated, in this CPU's memory. */
 INLINE FLOW *F(draft)(const PACKET *p)
 {
-    __u32 zero = 0;
-    struct F(begin_scratch) *scratch = bpf_map_lookup_elem(&F(scratch), &zero);
+    struct F(work) *work = F(work)();
     FLOW *f;
 
-    if (!scratch)
+    if (!work)
         return NULL;
-    f = &scratch->flow;
+    f = &work->draft;
     __builtin_memset(f, 0, sizeof(*f));
     f->src = f->nsrc = p->src;
     f->dst = f->ndst = p->dst;
@@ -104,39 +96,78 @@ INLINE bool F(has_virtuals)(const PACKET *p)
     return bpf_map_lookup_elem(&vip_spans, &key) != NULL;
 }
 
-/* Enters a drafted flow, and sends its first packet. The hash is of its original tuple. */
-INLINE int F(enter)(struct xdp_md *ctx, PACKET *p, FLOW *draft)
+/* Enters the drafted flow among those that were not answered. Its slot there; NO_ROOM, where it goes on without memory;
+ * or REFUSED, where it can't. */
+STAGE int F(enter)(const PACKET *p)
 {
-    __u64 hash = F(hash)(&draft->src, &draft->dst, draft->sport, draft->dport, draft->proto);
-    __u32 slot;
-    FLOW *f = F(half_insert)(draft, hash, &slot);
-    bool linked = f && (draft->way != WAY_TRANSLATE ||
-                        F(half_link)(F(hash)(&draft->nsrc, &draft->ndst, draft->nsport, draft->ndport, draft->proto), slot,
-                                     p->now));
-    __u64 none = 0;
+    struct F(work) *work = F(work)();
+    FLOW *draft, *f;
+    __u64 hash;
+    __u32 slot = 0;
 
-    if (!linked && draft->way == WAY_TRANSLATE)
-        return counted(DROP_TABLE_FULL, XDP_DROP);
+    if (!p || !work)
+        return REFUSED;
+    draft = &work->draft;
+    hash = F(hash)(&draft->src, &draft->dst, draft->sport, draft->dport, draft->proto);
+    f = F(half_insert)(draft, hash, &slot);
+    if (draft->way == WAY_TRANSLATE) {
+        hash = F(hash)(&draft->nsrc, &draft->ndst, draft->nsport, draft->ndport, draft->proto);
+        if (!f || !F(half_link)(hash, slot, p->now)) {
+            count(DROP_TABLE_FULL);
+            return REFUSED;
+        }
+    }
     count(FLOW_CREATED);
     if (draft->virtual_server) {
         tally(&virtual_tallies, draft->virtual_server, 0, 1);
         tally(&member_tallies, draft->member, 0, 1);
     }
-    /* A flow that needs no memory goes on without. */
-    return F(serve)(ctx, p, f ? f : draft, &none, 0, 0);
+    return f ? (int)slot : NO_ROOM;
 }
 
-/* Routes a packet that begins no flow, or begins one that is only followed. */
-STAGE int F(begin)(struct xdp_md *ctx, PACKET *p)
+/* Routes a packet without any state. */
+STAGE int F(forward)(struct xdp_md *ctx, PACKET *p)
 {
-    struct F(tuple) t;
+    struct F(work) *work = F(work)();
+    struct hop hop = {};
+    struct port *port;
+    __u32 out = 0;
+    int reason;
+
+    if (!p || !work)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    if (cfg.forward == FORWARD_OFF)
+        return counted(PASS_OFF, XDP_PASS);
+    if (unlikely(p->kind & KIND_OPTIONS))
+        return counted(PASS_OPTIONS, XDP_PASS);
+    F(unchanged)(&work->leaving, p);
+    reason = F(route)(ctx, p, &work->leaving, &hop, &out);
+    if (unlikely(reason != ROUTED))
+        return F(unrouted)(reason);
+    if (unlikely(p->ttl <= 1))
+        return counted(PASS_TTL, XDP_PASS);
+    port = port_at(hop.port);
+    if (!port)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    if (unlikely(p->size > port->mtu))
+        return counted(PASS_TOO_BIG, XDP_PASS);
+    count(FORWARD_ROUTE);
+    return F(transmit)(ctx, &hop, port, true);
+}
+
+/* Decides on a packet of no known flow. ENTER if there is a draft. */
+STAGE int F(decide)(struct xdp_md *ctx, PACKET *p)
+{
+    struct F(work) *work = F(work)();
+    struct F(tuple) *t;
     struct hop hop = {};
     struct port *port;
     __u32 number, out = 0;
     int reason;
 
-    if (!p)
+    if (!p || !work)
         return counted(DROP_INTERNAL, XDP_DROP);
+    t = &work->leaving;
     if (cfg.virtuals) {
         if (unlikely(p->kind & KIND_LATER)) {
             if (F(has_virtuals)(p))
@@ -149,11 +180,8 @@ STAGE int F(begin)(struct xdp_md *ctx, PACKET *p)
     }
     if (cfg.forward == FORWARD_OFF && !CFG(nat_rules))
         return counted(PASS_OFF, XDP_PASS);
-    t.src = p->src;
-    t.dst = p->dst;
-    t.sport = p->sport;
-    t.dport = p->dport;
-    reason = F(route)(ctx, p, &t, &hop, &out);
+    F(unchanged)(t, p);
+    reason = F(route)(ctx, p, t, &hop, &out);
     if (reason != ROUTED && reason != PASS_NO_NEIGHBOUR && reason != PASS_TOO_BIG)
         return F(unrouted)(reason);
     if (CFG(nat_rules)) {
@@ -179,7 +207,7 @@ STAGE int F(begin)(struct xdp_md *ctx, PACKET *p)
             f->hops[0] = hop;
             f->fresh[0] = p->now >> HOP_SHIFT;
         }
-        return F(enter)(ctx, p, f);
+        return ENTER;
     }
     if (unlikely(reason != ROUTED))
         return F(unrouted)(reason);
@@ -190,4 +218,21 @@ STAGE int F(begin)(struct xdp_md *ctx, PACKET *p)
         return counted(PASS_TOO_BIG, XDP_PASS);
     count(FORWARD_ROUTE);
     return F(transmit)(ctx, &hop, port, true);
+}
+
+INLINE int F(begin)(struct xdp_md *ctx, struct F(work) * work)
+{
+    PACKET *p = &work->packet;
+    int verdict = F(decide)(ctx, p), slot;
+    FLOW *f;
+
+    if (verdict != ENTER)
+        return verdict;
+    slot = F(enter)(p);
+    if (slot == REFUSED)
+        return XDP_DROP;
+    f = slot == NO_ROOM ? &work->draft : F(flow_at)(&F(half_flows), slot);
+    if (!f)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    return F(serve_apart)(ctx, p, f, 0);
 }

@@ -8,37 +8,53 @@
 #include "checksum.h"
 #include "tcp.h"
 
+/* What no ethertype is: lengths of IEEE 802.3 are below 1536. */
+#define CUT_SHORT 0
+
+INLINE __be16 ethertype(struct xdp_md *ctx)
+{
+    struct ethhdr *eth = (void *)(long)ctx->data;
+
+    return (void *)(eth + 1) <= (void *)(long)ctx->data_end ? eth->h_proto : CUT_SHORT;
+}
+
 #define FAMILY 4
 #include "path.h"
 #undef FAMILY
 #define FAMILY 6
 #include "path.h"
 
-/* Either what an interface runs, or, when `resumed`, what goes on once an earlier instance had no flow for the packet. */
-INLINE int run(struct xdp_md *ctx, bool resumed)
+SEC("xdp.frags")
+int headgate(struct xdp_md *ctx)
 {
-    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-    struct ethhdr *eth = data;
-
-    if (unlikely((void *)(eth + 1) > end))
+    switch (ethertype(ctx)) {
+    case bpf_htons(ETH_P_IP):
+        return path4(ctx);
+    case bpf_htons(ETH_P_IPV6):
+        return path6(ctx);
+    case CUT_SHORT:
         return counted(DROP_MALFORMED, XDP_DROP);
-    if (eth->h_proto == bpf_htons(ETH_P_IP))
-        return path4(ctx, resumed);
-    if (eth->h_proto == bpf_htons(ETH_P_IPV6))
-        return path6(ctx, resumed);
+    }
     return counted(PASS_NOT_IP, XDP_PASS);
 }
 
 SEC("xdp.frags")
-int headgate(struct xdp_md *ctx)
+int headgate_new4(struct xdp_md *ctx)
 {
-    return run(ctx, false);
+    return new4(ctx);
 }
 
 SEC("xdp.frags")
+int headgate_new6(struct xdp_md *ctx)
+{
+    return new6(ctx);
+}
+
+/* Where an earlier instance goes on when it has no flow for a packet. */
+SEC("xdp.frags")
 int headgate_resume(struct xdp_md *ctx)
 {
-    return run(ctx, true);
+    return ethertype(ctx) == bpf_htons(ETH_P_IP) ? resume4(ctx) : resume6(ctx);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

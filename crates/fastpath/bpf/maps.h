@@ -153,13 +153,26 @@ PER_CPU(counters, struct counters, 1);
 PER_CPU(virtual_tallies, struct tally, 4096);
 PER_CPU(member_tallies, struct tally, 65536);
 
-/* The program that is gone on with: 0 the earlier one while its table drains, 1 this one after the earlier has passed. */
+/* The programs that are gone on with: an earlier instance's while its table drains, a later one's after this has passed;
+ * and this instance's own for what is of no flow in the table, so that the stack is theirs. */
+#define CHAIN_EARLIER 0
+#define CHAIN_LATER 1
+#define CHAIN_NEW4 2
+#define CHAIN_NEW6 3
+int headgate_new4(struct xdp_md *ctx);
+int headgate_new6(struct xdp_md *ctx);
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+    __uint(max_entries, 4);
     __type(key, __u32);
-    __type(value, __u32);
-    __uint(max_entries, 2);
-} chain SEC(".maps");
+    __array(values, int(struct xdp_md *));
+} chain SEC(".maps") = {
+    .values =
+        {
+            [CHAIN_NEW4] = &headgate_new4,
+            [CHAIN_NEW6] = &headgate_new6,
+        },
+};
 /* Nothing but this is written to an earlier instance: not 0 once it is one. Its flows are served, no others. */
 ARRAY(retired, __u32, 1, 0);
 

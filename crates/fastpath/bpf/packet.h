@@ -7,6 +7,7 @@
 #define KIND_LATER 4    /* a later fragment: no ports */
 #define KIND_ERROR 8    /* an ICMP error */
 #define KIND_CONTROL 16 /* other ICMP that is no echo */
+#define KIND_MOVED 32   /* of a flow whose member is gone */
 
 #define IPV4_FRAGMENT 0x3fff /* more to come, or not at the beginning */
 #define IPV4_OFFSET 0x1fff

@@ -8,13 +8,14 @@
 #include "table.h"
 #include "half.h"
 #include "translate.h"
+#include "work.h"
 #include "route.h"
 #include "answer.h"
 #include "tunnel.h"
 #include "serve.h"
 #include "allocate.h"
-#include "balance.h"
 #include "source_nat.h"
+#include "balance.h"
 #include "fragment.h"
 #include "begin.h"
 #include "icmp.h"
@@ -36,29 +37,31 @@ STAGE int F(serve_half)(struct xdp_md *ctx, PACKET *p, __u64 hash)
     if (confirmed && !(p->tcp & TCP_RST)) {
         int slot = F(promote)(found.value & HALF_SLOT, p->now);
         FLOW *f = slot < 0 ? NULL : F(flow_at)(&F(flows), slot);
-        __u64 none = 0;
 
         if (f) {
-            int verdict = F(serve)(ctx, p, f, &none, 0, found.direction);
+            int verdict = F(serve_apart)(ctx, p, f, found.direction);
 
-            return verdict == MOVE ? counted(DROP_NO_MEMBER, XDP_DROP) : verdict;
+            if (verdict != MOVE)
+                return verdict;
+            F(remove)(slot);
+            goto moved;
         }
     }
-    int verdict = F(serve)(ctx, p, found.flow, found.entry, found.value, found.direction);
+    int verdict = F(serve_apart)(ctx, p, found.flow, found.direction);
 
     if (verdict != MOVE)
         return verdict;
     found.flow->state = STATE_FREE;
+moved:
+    p->kind |= KIND_MOVED;
+    count(FLOW_MOVED);
     return GO_ON;
 }
 
-INLINE int F(path)(struct xdp_md *ctx, bool resumed)
+/* Reads the packet's headers into this CPU's memory. GO_ON, or what becomes of it. */
+INLINE int F(read)(struct xdp_md *ctx, PACKET *p, bool resumed)
 {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-    bool stateful = cfg.forward == FORWARD_TRACKED || cfg.virtuals || CFG(nat_rules);
-    struct F(found) found;
-    PACKET packet, *p = &packet;
-    __u64 hash;
     int verdict;
 
     p->now = jiffies_now();
@@ -72,37 +75,79 @@ INLINE int F(path)(struct xdp_md *ctx, bool resumed)
     verdict = F(parse_transport)(data, end, p);
     if (unlikely(verdict != GO_ON))
         return verdict;
-    /* Filters against floods have their place here. */
-    if (unlikely(!stateful))
-        return F(begin)(ctx, p);
     if (unlikely(p->kind & (KIND_FIRST | KIND_LATER)))
         F(fragment)(p);
+    return GO_ON;
+}
+
+/* What every packet passes. */
+INLINE int F(path)(struct xdp_md *ctx)
+{
+    struct F(work) *work = F(work)();
+    struct F(found) found;
+    PACKET *p;
+    int verdict;
+
+    if (!work)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    p = &work->packet;
+    verdict = F(read)(ctx, p, false);
+    if (unlikely(verdict != GO_ON))
+        return verdict;
+    /* Filters against floods have their place here. */
+    if (cfg.forward != FORWARD_TRACKED && !cfg.virtuals && !CFG(nat_rules))
+        return F(forward)(ctx, p);
+    work->hash = F(hash)(&p->src, &p->dst, p->sport, p->dport, p->proto);
+    if (likely(F(find)(p, work->hash, &found))) {
+        if (unlikely(F(expired)(found.flow, p->now))) {
+            F(remove)((__u32)found.value);
+        } else {
+            verdict = F(serve)(ctx, p, &work->leaving, found.flow, found.entry, found.value, found.direction);
+            if (likely(verdict != MOVE))
+                return verdict;
+            F(remove)((__u32)found.value);
+            p->kind |= KIND_MOVED;
+            count(FLOW_MOVED);
+        }
+    }
+    bpf_tail_call(ctx, &chain, F(CHAIN_NEW));
+    return counted(DROP_INTERNAL, XDP_DROP);
+}
+
+/* What is of no flow in the table. */
+INLINE int F(new)(struct xdp_md *ctx)
+{
+    struct F(work) *work = F(work)();
+    PACKET *p;
+    int verdict;
+
+    if (!work)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    p = &work->packet;
     if (unlikely(p->kind & KIND_ERROR)) {
         verdict = F(icmp_error)(ctx, p);
         if (verdict != GO_ON)
             return verdict;
     }
-    if (!resumed) {
-        hash = F(hash)(&p->src, &p->dst, p->sport, p->dport, p->proto);
-        if (likely(F(find)(p, hash, &found))) {
-            if (unlikely(F(expired)(found.flow, p->now))) {
-                F(remove)((__u32)found.value);
-            } else {
-                verdict = F(serve)(ctx, p, found.flow, found.entry, found.value, found.direction);
-                if (likely(verdict != MOVE))
-                    return verdict;
-                F(remove)((__u32)found.value);
-                count(FLOW_MOVED);
-            }
-        }
-        verdict = F(serve_half)(ctx, p, hash);
-        if (verdict != GO_ON)
-            return verdict;
-        if (cfg.drains)
-            bpf_tail_call(ctx, &chain, 0);
-        if (unlikely(is_retired()))
-            bpf_tail_call(ctx, &chain, 1);
-    }
+    verdict = F(serve_half)(ctx, p, work->hash);
+    if (verdict != GO_ON)
+        return verdict;
+    if (cfg.drains)
+        bpf_tail_call(ctx, &chain, CHAIN_EARLIER);
+    if (unlikely(is_retired()))
+        bpf_tail_call(ctx, &chain, CHAIN_LATER);
     /* The firewall has its place here. */
-    return F(begin)(ctx, p);
+    return F(begin)(ctx, work);
+}
+
+/* What an earlier instance had no flow for either. It may have left its own reading in memory of its own only. */
+INLINE int F(resume)(struct xdp_md *ctx)
+{
+    struct F(work) *work = F(work)();
+    int verdict;
+
+    if (!work)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    verdict = F(read)(ctx, &work->packet, true);
+    return verdict == GO_ON ? F(begin)(ctx, work) : verdict;
 }

@@ -4,6 +4,8 @@
 #define SERVE_CONSTANTS
 /* Beside XDP's verdicts: the flow's member is gone, another has to be chosen. */
 #define MOVE (-2)
+/* A flow was drafted for the packet, which is to be entered. */
+#define ENTER (-3)
 #endif
 
 /* The flow's state and time after this packet. */
@@ -48,7 +50,7 @@ STAGE int F(refresh)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) 
     if (result == ROUTED) {
         f->hops[direction & 1] = hop;
         f->fresh[direction & 1] = p->now >> HOP_SHIFT;
-        if (f->way <= WAY_TRANSLATE && probe_due(&hop, p->now))
+        if (probe_due(&hop, p->now))
             return PASS_PROBE;
     } else if (f->hops[direction & 1].port) {
         f->hops[direction & 1].port = 0;
@@ -56,18 +58,12 @@ STAGE int F(refresh)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) 
     return result;
 }
 
-/* The target of an encapsulated or directly delivered packet takes the place of its destination where routes are asked. */
-INLINE void F(towards)(struct F(tuple) * t, const struct member *m)
-{
-    F(narrow)(&t->dst, m->addr);
-}
-
-/* Sends a packet of a flow on its way. `entry` held `value` when the flow was found. MOVE when its member is gone. */
-INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, FLOW *f, const __u64 *entry, __u64 value, int direction)
+/* Sends a packet of a flow on its way. `t` is room for the tuple with which it leaves; `entry` held `value` when the flow was found. MOVE when its member is gone. */
+INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, struct F(tuple) * t, FLOW *f, const __u64 *entry, __u64 value,
+                    int direction)
 {
     __u8 way = direction && f->way >= WAY_DIRECT ? WAY_PLAIN : f->way;
     struct member *member = NULL;
-    struct F(tuple) t;
     struct port *port;
     struct hop hop;
     int reason = ROUTED;
@@ -78,47 +74,32 @@ INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, FLOW *f, const __u64 *entry, 
         member = bpf_map_lookup_elem(&members, &key);
         if (!member)
             return counted(DROP_INTERNAL, XDP_DROP);
-        if (unlikely(!member->state))
+        /* What a member that is gone still answers is for the client as ever. */
+        if (unlikely(!member->state) && !direction)
             return MOVE;
         tally(&member_tallies, key, p->size, 0);
         tally(&virtual_tallies, f->virtual_server, p->size, 0);
     }
     if (unlikely(p->kind & KIND_OPTIONS) && way == WAY_PLAIN)
         return counted(PASS_OPTIONS, XDP_PASS);
-    if (way == WAY_TRANSLATE) {
-        F(leaving)(&t, f, direction);
-    } else {
-        t.src = p->src;
-        t.dst = p->dst;
-        t.sport = p->sport;
-        t.dport = p->dport;
-    }
+    if (way == WAY_TRANSLATE)
+        F(leaving)(t, f, direction);
+    else
+        F(unchanged)(t, p);
     hop = f->hops[direction & 1];
     /* Had the slot become another flow's meanwhile, the entry would have gone first. */
     if (unlikely(READ_ONCE(*entry) != value))
         return counted(DROP_INTERNAL, XDP_DROP);
     F(follow)(p, f, direction);
-
-    if (way == WAY_TUNNEL)
-        return F(tunnel)(ctx, p, f, member);
+    if (way >= WAY_DIRECT)
+        return member ? F(deliver)(ctx, p, f, member, hop) : counted(DROP_INTERNAL, XDP_DROP);
     if (unlikely((__u16)((p->now >> HOP_SHIFT) - f->fresh[direction & 1]) > HOP_AGE(cfg.hz) || !hop.port ||
                  hop.flags)) {
-        if (way == WAY_DIRECT && member)
-            F(towards)(&t, member);
-        reason = F(refresh)(ctx, p, &t, f, direction);
+        reason = F(refresh)(ctx, p, t, f, direction);
         if (reason == ROUTED)
             hop = f->hops[direction & 1];
-        else if (way == WAY_DIRECT)
-            return counted(reason == PASS_NO_NEIGHBOUR ? DROP_NO_NEIGHBOUR : (enum reason)reason, XDP_DROP);
         else if (reason != PASS_NO_NEIGHBOUR && reason != PASS_PROBE && reason != PASS_TOO_BIG)
             return F(unrouted)(reason);
-    }
-    if (way == WAY_DIRECT) {
-        port = port_at(hop.port);
-        if (!port)
-            return counted(DROP_INTERNAL, XDP_DROP);
-        count(FORWARD_FLOW);
-        return F(transmit)(ctx, &hop, port, false);
     }
     if (unlikely(p->ttl <= 1)) {
         if (way == WAY_PLAIN)
@@ -131,7 +112,7 @@ INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, FLOW *f, const __u64 *entry, 
             return counted(PASS_TOO_BIG, XDP_PASS);
         return F(answer_too_big)(ctx, p, port ? port->mtu : 0);
     }
-    if (way == WAY_TRANSLATE && !F(translate)(ctx, p, &t))
+    if (way == WAY_TRANSLATE && !F(translate)(ctx, p, t))
         return counted(DROP_MALFORMED, XDP_DROP);
     /* The kernel routes the packet as it now is. */
     if (unlikely(reason != ROUTED))
@@ -140,4 +121,15 @@ INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, FLOW *f, const __u64 *entry, 
         return counted(DROP_INTERNAL, XDP_DROP);
     count(FORWARD_FLOW);
     return F(transmit)(ctx, &hop, port, true);
+}
+
+/* The same where time matters less. Nobody else changes the flow's place. */
+STAGE int F(serve_apart)(struct xdp_md *ctx, PACKET *p, FLOW *f, int direction)
+{
+    struct F(work) *work = F(work)();
+    __u64 none = 0;
+
+    if (!p || !f || !work)
+        return counted(DROP_INTERNAL, XDP_DROP);
+    return F(serve)(ctx, p, &work->leaving, f, &none, 0, direction);
 }

@@ -22,6 +22,15 @@ INLINE void F(leaving)(struct F(tuple) * t, const FLOW *f, int direction)
     }
 }
 
+/* The tuple of a packet that is not translated. */
+INLINE void F(unchanged)(struct F(tuple) * t, const PACKET *p)
+{
+    t->src = p->src;
+    t->dst = p->dst;
+    t->sport = p->sport;
+    t->dport = p->dport;
+}
+
 /* What changing one address to another adds to a sum. */
 INLINE __u64 F(address_delta)(const ADDR *old, const ADDR *new)
 {
