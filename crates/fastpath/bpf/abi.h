@@ -46,8 +46,8 @@ enum state {
     STATE_CLOSING,         /* both have */
     STATE_TIME_WAIT,       /* and the last of them was acknowledged */
     STATE_RESET,           /* a reset was seen; what is sent afterwards proves it false */
-    STATE_UDP,             /* a datagram was seen */
-    STATE_UDP_STREAM,      /* and answered */
+    STATE_UDP,             /* a datagram was seen, perhaps answered */
+    STATE_UDP_STREAM,      /* after an answer more were sent */
     STATE_ICMP,            /* an echo was asked for, perhaps answered */
     STATE_OTHER,           /* a packet of another protocol */
     STATE_ENDED,           /* somebody ended it: it has no time left */
@@ -62,7 +62,7 @@ enum way {
     WAY_TUNNEL,     /* encapsulated towards the member */
 };
 
-#define FLOW_CONFIRMED 1 /* it was answered (or went on, where answers do not pass here) */
+#define FLOW_CONFIRMED 1 /* datagrams: it was answered */
 #define FLOW_COUNTED 2   /* it counts against its user's limit */
 #define FLOW_PICKED_UP 4 /* its beginning was not seen */
 

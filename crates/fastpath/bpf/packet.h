@@ -135,6 +135,12 @@ INLINE int F(parse_ip)(struct xdp_md *ctx, void *data, void *end, PACKET *p)
     return GO_ON;
 }
 
+/* Whether the packet, and not just the frame, which may be padded, has so many bytes of layer 4. */
+INLINE bool F(holds)(const PACKET *p, __u32 bytes)
+{
+    return p->l4 + bytes <= (__u32)ETH_HLEN + p->size;
+}
+
 /* Ports, and what stands for them. */
 INLINE int F(parse_transport)(void *data, void *end, PACKET *p)
 {
@@ -147,7 +153,7 @@ INLINE int F(parse_transport)(void *data, void *end, PACKET *p)
     if (likely(p->proto == IPPROTO_TCP)) {
         struct tcphdr *tcp = l4;
 
-        if (unlikely((void *)(tcp + 1) > end || tcp->doff < 5))
+        if (unlikely((void *)(tcp + 1) > end || tcp->doff < 5 || !F(holds)(p, sizeof(*tcp))))
             return counted(DROP_MALFORMED, XDP_DROP);
         p->sport = tcp->source;
         p->dport = tcp->dest;
@@ -155,7 +161,7 @@ INLINE int F(parse_transport)(void *data, void *end, PACKET *p)
     } else if (p->proto == IPPROTO_UDP) {
         struct udphdr *udp = l4;
 
-        if (unlikely((void *)(udp + 1) > end))
+        if (unlikely((void *)(udp + 1) > end || !F(holds)(p, sizeof(*udp))))
             return counted(DROP_MALFORMED, XDP_DROP);
         p->sport = udp->source;
         p->dport = udp->dest;
@@ -163,7 +169,7 @@ INLINE int F(parse_transport)(void *data, void *end, PACKET *p)
     } else if (p->proto == IPPROTO_ICMP) {
         struct icmphdr *icmp = l4;
 
-        if (unlikely((void *)(icmp + 1) > end))
+        if (unlikely((void *)(icmp + 1) > end || !F(holds)(p, sizeof(*icmp))))
             return counted(DROP_MALFORMED, XDP_DROP);
         p->icmp = icmp->type;
         p->icmp_code = icmp->code;
@@ -180,7 +186,7 @@ INLINE int F(parse_transport)(void *data, void *end, PACKET *p)
     } else if (p->proto == IPPROTO_ICMPV6) {
         struct icmp6hdr *icmp = l4;
 
-        if (unlikely((void *)(icmp + 1) > end))
+        if (unlikely((void *)(icmp + 1) > end || !F(holds)(p, sizeof(*icmp))))
             return counted(DROP_MALFORMED, XDP_DROP);
         p->icmp = icmp->icmp6_type;
         p->icmp_code = icmp->icmp6_code;

@@ -26,8 +26,12 @@ INLINE void F(follow)(const PACKET *p, FLOW *f, int direction)
                 count(FLOW_REOPENED);
             }
         }
-    } else if (state == STATE_UDP && (direction || f->way >= WAY_DIRECT)) {
-        next = STATE_UDP_STREAM;
+    } else if (state == STATE_UDP) {
+        /* A question and its answer are soon over; what goes on after them is a stream. */
+        if (direction)
+            f->flags |= FLOW_CONFIRMED;
+        else if (f->flags & FLOW_CONFIRMED || (f->way >= WAY_DIRECT && f->seen != f->created))
+            next = STATE_UDP_STREAM;
     }
     if (next != state)
         f->state = next;
