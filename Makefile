@@ -1,7 +1,7 @@
 # What there is to do here. `make run` and `make test` work on a Debian machine that has Rust, make, git and a C compiler;
 # they install what else is missing.
 
-.PHONY: help run build test lint fuzz bench bench-rules clean
+.PHONY: help run build needs test lint fuzz bench bench-rules bench-fastpath clean
 
 help:
 	@echo 'make run     build Headgate and run it on examples/quickstart.yaml'
@@ -15,18 +15,21 @@ run: build
 	@.ci/need openssl=openssl
 	@examples/quickstart.sh
 
-build:
-	@.ci/need cargo=cargo cc=gcc
+# What compiling takes: clang for the eBPF programs, the libraries for what loads them.
+needs:
+	@.ci/need cargo=cargo cc=gcc make=make pkg-config=pkg-config clang-19=clang-19 \
+	    /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+
+build: needs
 	cargo build --release --package headgate
 
 # The end-to-end tests use the program as it was built here.
-test:
-	@.ci/need cargo=cargo cc=gcc
+test: needs
 	@tests/tools.sh
 	cargo build --workspace --all-targets
 	HEADGATE_BIN=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/headgate cargo test --workspace --quiet
 
-lint:
+lint: needs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
