@@ -1,5 +1,6 @@
 //! Compiles the programs that measure others.
 
 fn main() {
+    bpfbuild::compile("bare");
     bpfbuild::compile("meter");
 }

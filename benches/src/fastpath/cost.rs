@@ -3,7 +3,7 @@
 use crate::instance::{Instance, Shape, count, said};
 use crate::meter::{Meter, Order, Packets, XDP_DROP, XDP_REDIRECT, XDP_TX};
 use crate::row::{Goal, Part, Row, Series};
-use crate::world::{Family, IN, World};
+use crate::world::{Family, World};
 use crate::{Each, Options, Stop};
 use anyhow::{Context, Result, bail};
 use fastpath::abi::{FORWARD_OFF, FORWARD_ROUTED, Reason, Way};
@@ -311,7 +311,7 @@ fn measure(
     let way = shape.virtual_server;
     world.device.run(|| {
         xdp::netns::pin_to_core(0, options.core())?;
-        let ifindex = xdp::interface::ifindex(IN)?;
+        let ifindex = xdp::interface::ifindex(&world.inward())?;
         let recorded = if case.order == Order::Reply { most } else { 1 };
         let meter = Meter::load(ifindex, recorded)?;
         if fills {
@@ -437,13 +437,13 @@ fn row(case: &Case, family: Family, size: u32, ours: Series, note: String) -> Ro
         (MANY, _) => ", 36 M flows".to_owned(),
         (size, _) => format!(", {size} flows"),
     };
-    let peers = katran.map(|figure| Series {
-        name: "Katran, as recorded".to_owned(),
-        rounds: vec![figure],
-    });
+    let peers = katran.map(|figure| Series::fixed("Katran, as recorded", figure));
     Row {
         part: Part::Cost,
-        name: name(case, family),
+        name: match case.order {
+            Order::Next | Order::Handshake => name(case, family),
+            _ => format!("{}-{size}", name(case, family)),
+        },
         title: format!("{} {}{flows}", family.name(), case.title),
         unit: "ns",
         ours,

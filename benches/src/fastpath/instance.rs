@@ -1,6 +1,6 @@
 //! The fast path as measured: loaded with the capacities and the work that a row asks for.
 
-use crate::world::{Family, IN, MEMBERS, OUT, World};
+use crate::world::{Family, MEMBERS, World};
 use anyhow::Result;
 use fastpath::abi;
 use std::net::IpAddr;
@@ -10,6 +10,10 @@ use xdp::{interface, map, object};
 
 /// Jiffies a second of this kernel.
 const HZ: u32 = 250;
+
+/// Protocols of IP.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// Its counters, by reason; beyond those that there are, zeroes.
 pub(crate) type Counts = [u64; 64];
@@ -58,7 +62,7 @@ pub(crate) struct Instance {
 impl Instance {
     /// Loads it for a world's device; attached it is not.
     pub(crate) fn load(world: &World, shape: &Shape) -> Result<Self> {
-        world.device.run(|| Self::load_here(shape))
+        world.device.run(|| Self::load_here(world, shape))
     }
 
     /// The program that interfaces run.
@@ -100,7 +104,7 @@ impl Instance {
         Ok(())
     }
 
-    fn load_here(shape: &Shape) -> Result<Self> {
+    fn load_here(world: &World, shape: &Shape) -> Result<Self> {
         let settings = settings(shape);
         let object = object::load("headgate", abi::OBJECT, |open| {
             object::set_constants(open, &settings)?;
@@ -126,24 +130,24 @@ impl Instance {
             object,
             _rings: Vec::new(),
         };
-        instance.ports()?;
+        instance.ports(world)?;
         if let Some(way) = shape.virtual_server {
             instance.serve(way, shape.automap)?;
         }
         if shape.masquerade {
-            instance.masquerade()?;
+            instance.masquerade(world)?;
         }
         Ok(instance)
     }
 
-    fn ports(&self) -> Result<()> {
+    fn ports(&self, world: &World) -> Result<()> {
         let map = |name| object::map(&self.object, name);
-        for (number, name) in [(1u32, IN), (2, OUT)] {
-            let ifindex = interface::ifindex(name)?;
+        for (number, name) in [(1u32, world.inward()), (2, world.outward())] {
+            let ifindex = interface::ifindex(&name)?;
             let port = abi::Port {
                 ifindex,
-                mac: interface::mac(name)?,
-                mtu: interface::mtu(name)? as u16,
+                mac: interface::mac(&name)?,
+                mtu: interface::mtu(&name)? as u16,
             };
             map::set(&map("ports")?, &number, &port)?;
             map::set(&map("port_devices")?, &number, &ifindex)?;
@@ -203,20 +207,22 @@ impl Instance {
                 &number,
                 &server,
             )?;
-            let key = abi::VipKey {
-                addr: abi::widened(family.virtual_server()),
-                port: 80.into(),
-                proto: 6,
-                family: if family == Family::V4 { 4 } else { 6 },
-            };
-            map::set(&object::map(&self.object, "vips")?, &key, &number)?;
+            for proto in [TCP, UDP] {
+                let key = abi::VipKey {
+                    addr: abi::widened(family.virtual_server()),
+                    port: 80.into(),
+                    proto,
+                    family: if family == Family::V4 { 4 } else { 6 },
+                };
+                map::set(&object::map(&self.object, "vips")?, &key, &number)?;
+            }
         }
         Ok(())
     }
 
     /// Source NAT of clients, by a rule of each family.
-    fn masquerade(&self) -> Result<()> {
-        let out = interface::ifindex(OUT)?;
+    fn masquerade(&self, world: &World) -> Result<()> {
+        let out = interface::ifindex(&world.outward())?;
         let IpAddr::V4(clients) = Family::V4.clients() else {
             anyhow::bail!("clients of IPv4 have no IPv4 address");
         };

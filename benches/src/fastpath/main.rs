@@ -1,7 +1,10 @@
 //! The fast path measured: nanoseconds a packet in test runs, and side by side with the kernel's forwarding, nftables and bare XDP
 //! programs in network namespaces. README.md says how to read the report.
 
+mod bare;
 mod cost;
+mod device;
+mod forward;
 mod instance;
 mod meter;
 mod row;
@@ -45,6 +48,11 @@ impl Options {
     /// The core of what is measured.
     fn core(&self) -> usize {
         1
+    }
+
+    /// The core of generator and sink.
+    fn other_core(&self) -> usize {
+        0
     }
 
     fn wants_part(&self, part: Part) -> bool {
@@ -91,6 +99,9 @@ fn measure(options: &Options) -> Result<()> {
         for name in cost::names() {
             println!("{name}");
         }
+        for name in forward::names() {
+            println!("{name}");
+        }
         return Ok(());
     }
     let stop = Stop::default();
@@ -100,18 +111,14 @@ fn measure(options: &Options) -> Result<()> {
     xdp::require::check()?;
     let mut rows: Vec<Row> = Vec::new();
     let mut each = |row: Row| {
-        println!(
-            "{:32} {:60} {:.1} {} {}",
-            row.name,
-            row.title,
-            row.ours.median(),
-            row.unit,
-            row.note
-        );
+        println!("{}", row.line());
         rows.push(row);
     };
     if options.wants_part(Part::Cost) {
         cost::run(options, &stop, &mut each)?;
+    }
+    if options.wants_part(Part::Forward) {
+        forward::run(options, &stop, &mut each)?;
     }
     Ok(())
 }

@@ -26,6 +26,8 @@ pub(crate) enum Part {
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) rounds: Vec<f64>,
+    /// Millions of packets a second beside them, where there were any on their way.
+    pub(crate) rates: Vec<f64>,
 }
 
 impl Series {
@@ -33,6 +35,15 @@ impl Series {
         Self {
             name: name.into(),
             rounds: Vec::new(),
+            rates: Vec::new(),
+        }
+    }
+
+    /// A figure that was not measured here.
+    pub(crate) fn fixed(name: impl Into<String>, figure: f64) -> Self {
+        Self {
+            rounds: vec![figure],
+            ..Self::new(name)
         }
     }
 
@@ -67,6 +78,30 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// One line, for whoever waits.
+    pub(crate) fn line(&self) -> String {
+        let figure = |series: &Series| {
+            let rate = median(series.rates.clone());
+            let rate = if rate > 0.0 {
+                format!(" ({rate:.2} M/s)")
+            } else {
+                String::new()
+            };
+            format!("{:.1} {}{rate}", series.median(), self.unit)
+        };
+        let mut line = format!("{:28} {}", self.name, figure(&self.ours));
+        for peer in &self.peers {
+            line.push_str(&format!("  {} {}", peer.name, figure(peer)));
+        }
+        if let Some(met) = self.met() {
+            line.push_str(if met { "  met" } else { "  NOT MET" });
+        }
+        if !self.note.is_empty() {
+            line.push_str(&format!("  [{}]", self.note));
+        }
+        line
+    }
+
     /// Whether the goal is reached; nothing without one, or without figures.
     pub(crate) fn met(&self) -> Option<bool> {
         let ours = self.ours.median();

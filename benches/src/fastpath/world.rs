@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use xdp::netns::{Namespace, veth};
 
 /// The families of addresses.
@@ -67,29 +68,24 @@ impl Family {
 /// How many members the pool has.
 pub(crate) const MEMBERS: u8 = 4;
 
-/// The device's interface on the left.
-pub(crate) const IN: &str = "hgin";
-/// The device's interface on the right.
-pub(crate) const OUT: &str = "hgout";
-/// The generator's interface.
-pub(crate) const LEFT: &str = "hgleft";
-/// The sink's interface.
-pub(crate) const RIGHT: &str = "hgright";
-
 /// Three namespaces in a row.
 pub(crate) struct World {
     pub(crate) left: Namespace,
     pub(crate) device: Namespace,
     pub(crate) right: Namespace,
+    /// Interfaces are found by name alone where the kernel's threads are, so no two worlds' have the same.
+    number: u32,
 }
 
 impl World {
     /// Made anew: addresses, routes and neighbours are there, forwarding is on, nothing is attached.
     pub(crate) fn new() -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let world = Self {
             left: Namespace::new()?,
             device: Namespace::new()?,
             right: Namespace::new()?,
+            number: COUNT.fetch_add(1, Ordering::Relaxed),
         };
         world
             .wire()
@@ -97,41 +93,69 @@ impl World {
         Ok(world)
     }
 
+    /// The device's interface on the left.
+    pub(crate) fn inward(&self) -> String {
+        format!("hgi{}", self.number)
+    }
+
+    /// The device's interface on the right.
+    pub(crate) fn outward(&self) -> String {
+        format!("hgo{}", self.number)
+    }
+
+    /// The generator's interface.
+    pub(crate) fn leftmost(&self) -> String {
+        format!("hgl{}", self.number)
+    }
+
+    /// The sink's interface.
+    pub(crate) fn rightmost(&self) -> String {
+        format!("hgr{}", self.number)
+    }
+
     fn wire(&self) -> Result<()> {
         let Self {
             left,
             device,
             right,
+            ..
         } = self;
-        veth(left, LEFT, device, IN)?;
-        veth(device, OUT, right, RIGHT)?;
+        let (leftmost, inward) = (&*self.leftmost(), &*self.inward());
+        let (outward, rightmost) = (&*self.outward(), &*self.rightmost());
+        veth(left, leftmost, device, inward)?;
+        veth(device, outward, right, rightmost)?;
         for (namespace, interface, address) in [
-            (left, LEFT, "10.1.0.2/16"),
-            (left, LEFT, "fd00:1::2/64"),
-            (device, IN, "10.1.0.1/16"),
-            (device, IN, "fd00:1::1/64"),
-            (device, OUT, "10.2.0.1/16"),
-            (device, OUT, "fd00:2::1/64"),
-            (right, RIGHT, "10.2.0.2/16"),
-            (right, RIGHT, "fd00:2::2/64"),
+            (left, leftmost, "10.1.0.2/16"),
+            (left, leftmost, "fd00:1::2/64"),
+            (device, inward, "10.1.0.1/16"),
+            (device, inward, "fd00:1::1/64"),
+            (device, outward, "10.2.0.1/16"),
+            (device, outward, "fd00:2::1/64"),
+            (right, rightmost, "10.2.0.2/16"),
+            (right, rightmost, "fd00:2::2/64"),
         ] {
             namespace.address(interface, address)?;
         }
-        for (namespace, interface) in [(left, LEFT), (device, IN), (device, OUT), (right, RIGHT)] {
+        for (namespace, interface) in [
+            (left, leftmost),
+            (device, inward),
+            (device, outward),
+            (right, rightmost),
+        ] {
             namespace.offloads_off(interface)?;
             namespace.sysctl(&format!("net.ipv4.conf.{interface}.rp_filter"), "0")?;
         }
         device.sysctl("net.ipv4.conf.all.rp_filter", "0")?;
         device.sysctl("net.ipv4.ip_forward", "1")?;
         device.sysctl("net.ipv6.conf.all.forwarding", "1")?;
-        let (left_mac, right_mac) = (left.mac(LEFT)?, right.mac(RIGHT)?);
+        let (left_mac, right_mac) = (left.mac(leftmost)?, right.mac(rightmost)?);
         for client in ["10.1.0.2", "fd00:1::2"] {
-            device.neighbour(IN, client.parse::<IpAddr>()?, left_mac)?;
+            device.neighbour(inward, client.parse::<IpAddr>()?, left_mac)?;
         }
         for family in Family::BOTH {
-            device.neighbour(OUT, family.sink(), right_mac)?;
+            device.neighbour(outward, family.sink(), right_mac)?;
             for member in 0..MEMBERS {
-                device.neighbour(OUT, family.member(member), right_mac)?;
+                device.neighbour(outward, family.member(member), right_mac)?;
             }
         }
         device.ip(&[
