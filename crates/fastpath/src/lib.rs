@@ -1,3 +1,14 @@
 //! The XDP data path: programs in C under `bpf/`, and what loads, fills and reads them.
 
 pub mod abi;
+pub mod capacity;
+pub mod clock;
+mod instance;
+mod settings;
+pub mod tables;
+
+pub use capacity::Capacities;
+pub use clock::Clock;
+pub use instance::Instance;
+pub use settings::Timeouts;
+pub use tables::Tables;
