@@ -1,9 +1,6 @@
 /* What becomes of a packet of no known flow: a virtual, source NAT, a tracked or a plain route. Per family. */
 #ifndef BEGIN_CONSTANTS
 #define BEGIN_CONSTANTS
-#define NO_ROOM (-1)
-#define REFUSED (-2)
-
 INLINE __u8 first_state(__u8 proto, __u8 tcp)
 {
     switch (proto) {
@@ -94,35 +91,6 @@ INLINE bool F(has_virtuals)(const PACKET *p)
     key.proto = p->proto;
     key.family = FAMILY;
     return bpf_map_lookup_elem(&vip_spans, &key) != NULL;
-}
-
-/* Enters the drafted flow among those that were not answered. Its slot there; NO_ROOM, where it goes on without memory;
- * or REFUSED, where it can't. */
-STAGE int F(enter)(const PACKET *p)
-{
-    struct F(work) *work = F(work)();
-    FLOW *draft, *f;
-    __u64 hash;
-    __u32 slot = 0;
-
-    if (!p || !work)
-        return REFUSED;
-    draft = &work->draft;
-    hash = F(hash)(&draft->src, &draft->dst, draft->sport, draft->dport, draft->proto);
-    f = F(half_insert)(draft, hash, &slot);
-    if (draft->way == WAY_TRANSLATE) {
-        hash = F(hash)(&draft->nsrc, &draft->ndst, draft->nsport, draft->ndport, draft->proto);
-        if (!f || !F(half_link)(hash, slot, p->now)) {
-            count(DROP_TABLE_FULL);
-            return REFUSED;
-        }
-    }
-    count(FLOW_CREATED);
-    if (draft->virtual_server) {
-        tally(&virtual_tallies, draft->virtual_server, 0, 1);
-        tally(&member_tallies, draft->member, 0, 1);
-    }
-    return f ? (int)slot : NO_ROOM;
 }
 
 /* Routes a packet without any state. */

@@ -1,7 +1,11 @@
-/* The beginning of a flow: its draft gets a place among the half-open flows, and its first packet is sent. Per family. */
+/* The beginning of a flow: its draft gets a place among the half-open flows. Per family. */
 #ifndef ENTER_CONSTANTS
 #define ENTER_CONSTANTS
 #define ENTER_TRIES 4 /* sources that are tried when other CPUs take the same at the same time */
+
+/* Beside slots. */
+#define NO_ROOM (-1)
+#define REFUSED (-2)
 #endif
 
 /* Enters the tuple of the flow's replies. When two CPUs enter the same one, at least one of them sees the other, and takes
@@ -34,51 +38,54 @@ STAGE int F(enter_reply)(FLOW *draft, __u32 slot)
     return DROP_NO_PORT;
 }
 
-/* Enters a drafted flow under its original tuple and that of its replies. 0, or the reason for which it has no place. */
-INLINE int F(enter_tuples)(FLOW *draft, FLOW **entered)
+/* Gives the drafted flow its place, under its original tuple and that of its replies. 0, or the reason why it has none. */
+INLINE int F(enter_tuples)(FLOW *draft, __u32 *slot)
 {
-    __u64 hash = F(hash)(&draft->src, &draft->dst, draft->sport, draft->dport, draft->proto);
-    __u32 slot;
-    __u64 *entry = F(half_claim)(hash, draft->created, &slot);
-    FLOW *f = entry ? F(flow_at)(&F(half_flows), slot) : NULL;
-    int reason = 0;
+    __u64 hash = F(hash)(&draft->src, &draft->dst, draft->sport, draft->dport, draft->proto), *entry;
+    int place = F(half_claim)(hash, draft->created), reason = 0;
+    FLOW *f;
 
-    if (!entry)
+    if (place < 0)
         return DROP_TABLE_FULL;
-    if (!f)
-        reason = DROP_INTERNAL;
-    else if (draft->way == WAY_TRANSLATE)
-        reason = F(enter_reply)(draft, slot);
+    *slot = place;
+    entry = F(half_place)(place);
+    f = F(flow_at)(&F(half_flows), place);
+    if (!entry || !f)
+        return DROP_INTERNAL;
+    if (draft->way == WAY_TRANSLATE)
+        reason = F(enter_reply)(draft, place);
     else
         *f = *draft;
-    if (reason) {
-        if (f)
-            f->state = STATE_FREE;
-        WRITE_ONCE(*entry, 0);
-        return reason;
-    }
-    *entered = f;
-    WRITE_ONCE(*entry, F(half_entry)(hash, slot, draft->created));
-    return 0;
+    if (reason)
+        f->state = STATE_FREE;
+    WRITE_ONCE(*entry, reason ? 0 : F(half_entry)(hash, place, draft->created));
+    return reason;
 }
 
-/* Enters a drafted flow, and sends its first packet. */
-INLINE int F(enter)(struct xdp_md *ctx, PACKET *p, FLOW *draft)
+/* Enters the drafted flow among those that were not answered. Its slot there; NO_ROOM, where it goes on without memory;
+ * or REFUSED, where it can't. */
+STAGE int F(enter)(const PACKET *p)
 {
-    /* A flow that needs no memory goes on without. */
-    FLOW *f = draft;
-    int reason = F(enter_tuples)(draft, &f);
+    struct F(work) *work = F(work)();
+    FLOW *draft;
+    __u32 slot = 0;
+    int reason;
 
+    if (!p || !work)
+        return REFUSED;
+    draft = &work->draft;
     if (draft->flags & FLOW_COUNTED)
         F(half_sweep)(p->now, 1);
+    reason = F(enter_tuples)(draft, &slot);
     if (reason && draft->way == WAY_TRANSLATE) {
         F(withdraw)(draft);
-        return counted(reason, XDP_DROP);
+        count(reason);
+        return REFUSED;
     }
     count(FLOW_CREATED);
     if (draft->virtual_server) {
         tally(&virtual_tallies, draft->virtual_server, 0, 1);
         tally(&member_tallies, draft->member, 0, 1);
     }
-    return F(serve_apart)(ctx, p, f, 0);
+    return reason ? NO_ROOM : (int)slot;
 }

@@ -48,6 +48,15 @@ INLINE bool F(half_find)(const PACKET *p, __u64 hash, struct F(found) * found)
     return false;
 }
 
+/* The entry at a place, which is the number of its slot. */
+INLINE __u64 *F(half_place)(__u32 place)
+{
+    __u32 at = place / WAYS;
+    struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
+
+    return bucket ? &bucket->entry[place & (WAYS - 1)] : NULL;
+}
+
 /* Takes the entry of a flow's replies out. */
 INLINE void F(half_unlink)(const FLOW *f, __u32 slot)
 {
@@ -69,14 +78,11 @@ INLINE void F(half_unlink)(const FLOW *f, __u32 slot)
 /* The entry of the flow in a slot, made busy: who has it may move the flow or end it. Null if that is somebody else. */
 INLINE __u64 *F(half_take)(const FLOW *f, __u32 slot, __u64 *value)
 {
-    __u32 at = slot / WAYS;
-    struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
-    __u64 hash, *entry;
+    __u64 *entry = F(half_place)(slot), hash;
 
-    if (!bucket || !f->state)
+    if (!entry || !f->state)
         return NULL;
     hash = F(hash)(&f->src, &f->dst, f->sport, f->dport, f->proto);
-    entry = &bucket->entry[slot & (WAYS - 1)];
     *value = READ_ONCE(*entry);
     if (*value >> 32 != F(half_tag)(hash) || (*value & HALF_SLOT) != slot ||
         __sync_val_compare_and_swap(entry, *value, HALF_BUSY) != *value)
@@ -133,16 +139,16 @@ STAGE int F(half_sweep)(__u32 now, __u32 buckets)
     return removed;
 }
 
-/* Claims a way of the bucket of a hash: a free one, else that of an entry whose flow is gone, else the oldest. Its place,
- * or null when others were faster. */
-INLINE __u64 *F(half_claim)(__u64 hash, __u32 now, __u32 *slot)
+/* Makes a way of the bucket of a hash busy: a free one, else that of the oldest entry, whose flow ends. Its place, or -1
+ * when others were faster. */
+STAGE int F(half_claim)(__u64 hash, __u32 now)
 {
     __u32 at = F(half_bucket)(hash), way = 0, oldest = 0;
     struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
     __u64 old;
 
     if (!bucket)
-        return NULL;
+        return -1;
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < WAYS; i++) {
         __u64 entry = READ_ONCE(bucket->entry[i]);
@@ -159,7 +165,7 @@ INLINE __u64 *F(half_claim)(__u64 hash, __u32 now, __u32 *slot)
     way &= WAYS - 1;
     old = READ_ONCE(bucket->entry[way]);
     if (old == HALF_BUSY || __sync_val_compare_and_swap(&bucket->entry[way], old, HALF_BUSY) != old)
-        return NULL;
+        return -1;
     if (old) {
         __u32 previous = old & HALF_SLOT;
         FLOW *f = F(flow_at)(&F(half_flows), previous);
@@ -178,8 +184,7 @@ INLINE __u64 *F(half_claim)(__u64 hash, __u32 now, __u32 *slot)
                 count(FLOW_EVICTED);
         }
     }
-    *slot = at * WAYS + way;
-    return &bucket->entry[way];
+    return at * WAYS + way;
 }
 
 INLINE __u64 F(half_entry)(__u64 hash, __u32 slot, __u32 now)
@@ -187,30 +192,12 @@ INLINE __u64 F(half_entry)(__u64 hash, __u32 slot, __u32 now)
     return (__u64)F(half_tag)(hash) << 32 | ((now >> HALF_AGE_SHIFT) & 0xff) << 24 | slot;
 }
 
-/* Puts a new flow among the half-open ones, under its original tuple. Its slot, or null when there was no room. */
-INLINE FLOW *F(half_insert)(const FLOW *flow, __u64 hash, __u32 *slot)
-{
-    __u64 *entry = F(half_claim)(hash, flow->created, slot);
-    FLOW *f;
-
-    if (!entry)
-        return NULL;
-    f = F(flow_at)(&F(half_flows), *slot);
-    if (!f) {
-        WRITE_ONCE(*entry, 0);
-        return NULL;
-    }
-    *f = *flow;
-    WRITE_ONCE(*entry, F(half_entry)(hash, *slot, flow->created));
-    return f;
-}
-
 /* Makes the replies of a half-open flow find it. Where others do the same for the same tuple, each sees the other
  * afterwards, or one of them does: no read that follows comes before the entry is there. */
-INLINE bool F(half_link)(__u64 hash, __u32 slot, __u32 now)
+STAGE int F(half_link)(__u64 hash, __u32 slot, __u32 now)
 {
-    __u32 unused;
-    __u64 *entry = F(half_claim)(hash, now, &unused);
+    int place = F(half_claim)(hash, now);
+    __u64 *entry = place < 0 ? NULL : F(half_place)(place);
 
     if (!entry)
         return false;

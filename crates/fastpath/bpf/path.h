@@ -17,6 +17,7 @@
 #include "source_nat.h"
 #include "balance.h"
 #include "fragment.h"
+#include "enter.h"
 #include "begin.h"
 #include "icmp.h"
 
@@ -51,11 +52,17 @@ STAGE int F(serve_half)(struct xdp_md *ctx, PACKET *p, __u64 hash)
 
     if (verdict != MOVE)
         return verdict;
-    found.flow->state = STATE_FREE;
+    F(half_end)(found.value & HALF_SLOT);
 moved:
     p->kind |= KIND_MOVED;
     count(FLOW_MOVED);
     return GO_ON;
+}
+
+/* Whether there is anything to keep flows for. */
+INLINE bool F(keeps_flows)(void)
+{
+    return cfg.forward == FORWARD_TRACKED || cfg.virtuals || CFG(nat_rules);
 }
 
 /* Reads the packet's headers into this CPU's memory. GO_ON, or what becomes of it. */
@@ -75,7 +82,7 @@ INLINE int F(read)(struct xdp_md *ctx, PACKET *p, bool resumed)
     verdict = F(parse_transport)(data, end, p);
     if (unlikely(verdict != GO_ON))
         return verdict;
-    if (unlikely(p->kind & (KIND_FIRST | KIND_LATER)))
+    if (unlikely(p->kind & (KIND_FIRST | KIND_LATER)) && F(keeps_flows)())
         F(fragment)(p);
     return GO_ON;
 }
@@ -95,10 +102,11 @@ INLINE int F(path)(struct xdp_md *ctx)
     if (unlikely(verdict != GO_ON))
         return verdict;
     /* Filters against floods have their place here. */
-    if (cfg.forward != FORWARD_TRACKED && !cfg.virtuals && !CFG(nat_rules))
+    if (!F(keeps_flows)())
         return F(forward)(ctx, p);
     work->hash = F(hash)(&p->src, &p->dst, p->sport, p->dport, p->proto);
-    if (likely(F(find)(p, work->hash, &found))) {
+    /* Errors are of the flow that they quote, not of one between their ends. */
+    if (likely(!(p->kind & (KIND_ERROR | KIND_CONTROL))) && likely(F(find)(p, work->hash, &found))) {
         if (unlikely(F(expired)(found.flow, p->now))) {
             F(remove)((__u32)found.value);
         } else {
@@ -129,9 +137,11 @@ INLINE int F(new)(struct xdp_md *ctx)
         if (verdict != GO_ON)
             return verdict;
     }
-    verdict = F(serve_half)(ctx, p, work->hash);
-    if (verdict != GO_ON)
-        return verdict;
+    if (likely(!(p->kind & (KIND_ERROR | KIND_CONTROL)))) {
+        verdict = F(serve_half)(ctx, p, work->hash);
+        if (verdict != GO_ON)
+            return verdict;
+    }
     if (cfg.drains)
         bpf_tail_call(ctx, &chain, CHAIN_EARLIER);
     if (unlikely(is_retired()))
