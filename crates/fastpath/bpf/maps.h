@@ -164,7 +164,7 @@ int headgate_new6(struct xdp_md *ctx);
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
     __uint(max_entries, 4);
-    __type(key, __u32);
+    __uint(key_size, sizeof(__u32));
     __array(values, int(struct xdp_md *));
 } chain SEC(".maps") = {
     .values =
