@@ -2,13 +2,17 @@
 
 pub mod abi;
 pub mod capacity;
+pub mod check;
 pub mod clock;
 mod instance;
+pub mod names;
+pub mod pins;
 mod settings;
 pub mod tables;
 
 pub use capacity::Capacities;
 pub use clock::Clock;
 pub use instance::Instance;
+pub use pins::{Pins, Set};
 pub use settings::Timeouts;
 pub use tables::Tables;
