@@ -2,7 +2,6 @@
 
 pub mod abi;
 pub mod capacity;
-pub mod check;
 pub mod clock;
 mod instance;
 pub mod names;
