@@ -165,7 +165,7 @@ struct member {
     __be16 port;  /* 0: the port that was asked for */
     __u8 family;  /* 4 or 6 */
     __u8 state;   /* MEMBER_… ; 0: its flows are given to others */
-    __u32 spare;
+    __u32 pool;   /* hash of its pool's name: by it and the address a later process knows the member again */
     __be32 source[4]; /* of what is encapsulated for it: found and written by the programs, 0 until then */
 };
 

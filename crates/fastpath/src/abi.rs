@@ -317,8 +317,8 @@ records! {
         family: u8,
         /// `MEMBER_…`; 0: its flows are given to others.
         state: u8,
-        /// Nothing yet.
-        spare: u32,
+        /// Hash of its pool's name: by it and the address a later process knows the member again.
+        pool: u32,
         /// Where tunnels to it come from; zeroes while that is not known.
         source: Addr6,
     }
