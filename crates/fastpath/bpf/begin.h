@@ -106,6 +106,8 @@ STAGE int F(forward)(struct xdp_md *ctx, PACKET *p)
         return counted(DROP_INTERNAL, XDP_DROP);
     if (cfg.forward == FORWARD_OFF)
         return counted(PASS_OFF, XDP_PASS);
+    if (unlikely(!for_us(ctx)))
+        return counted(PASS_OTHER_HOST, XDP_PASS);
     if (unlikely(p->kind & KIND_OPTIONS))
         return counted(PASS_OPTIONS, XDP_PASS);
     F(unchanged)(&work->leaving, p);

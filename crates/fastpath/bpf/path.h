@@ -132,6 +132,9 @@ INLINE int F(new)(struct xdp_md *ctx)
     if (!work)
         return counted(DROP_INTERNAL, XDP_DROP);
     p = &work->packet;
+    /* What is of known flows was for us when they began. */
+    if (unlikely(!for_us(ctx)))
+        return counted(PASS_OTHER_HOST, XDP_PASS);
     if (unlikely(p->kind & KIND_ERROR)) {
         verdict = F(icmp_error)(ctx, p);
         if (verdict != GO_ON)

@@ -24,6 +24,7 @@
     X(PASS_PORT,          "pass_port",          "leaves by an interface that is not in the fast path")  \
     X(PASS_FRAGMENT,      "pass_fragment",      "fragment of no known flow")                            \
     X(PASS_ICMP,          "pass_icmp",          "ICMP that belongs to no flow")                         \
+    X(PASS_OTHER_HOST,    "pass_other_host",    "sent to another's link address")                       \
     X(PASS_PROBE,         "pass_probe",         "so that the kernel looks after the neighbour")         \
     /* dropped */                                                                                       \
     X(DROP_SHUN,          "drop_shun",          "the source is shunned")                                \

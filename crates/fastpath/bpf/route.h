@@ -31,6 +31,18 @@ INLINE struct port *port_at(__u32 port)
 {
     return bpf_map_lookup_elem(&ports, &port);
 }
+
+/* Whether a frame is for this machine: a switch sends what it does not know everywhere. */
+INLINE bool for_us(struct xdp_md *ctx)
+{
+    struct ethhdr *eth = (void *)(long)ctx->data;
+    __u32 ifindex = ctx->ingress_ifindex, *number = bpf_map_lookup_elem(&port_numbers, &ifindex);
+    struct port *port = number ? port_at(*number) : NULL;
+
+    if (!port || (void *)(eth + 1) > (void *)(long)ctx->data_end)
+        return true;
+    return *(__u32 *)eth->h_dest == *(__u32 *)port->mac && *(__u16 *)(eth->h_dest + 4) == *(__u16 *)(port->mac + 4);
+}
 #endif
 
 /* Asks the kernel where a packet with the tuple leaves. ROUTED, or the reason for another verdict. `out` is where it would
