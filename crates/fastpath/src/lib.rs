@@ -2,7 +2,9 @@
 
 pub mod abi;
 pub mod capacity;
+pub mod check;
 pub mod clock;
+mod hash;
 mod instance;
 pub mod names;
 pub mod pins;
