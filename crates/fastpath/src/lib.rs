@@ -4,11 +4,15 @@ pub mod abi;
 pub mod capacity;
 pub mod check;
 pub mod clock;
+pub mod constants;
+pub mod flows;
 mod hash;
 mod instance;
 pub mod names;
 pub mod pins;
 mod settings;
+pub mod shun;
+pub mod stats;
 pub mod tables;
 
 pub use capacity::Capacities;
