@@ -79,6 +79,7 @@ pub(crate) fn text(
             certificate.not_after,
         );
     }
+    process.write_exposed(&mut out);
     out.0
 }
 
@@ -248,11 +249,13 @@ fn of<'a>(pool: &'a str, member: &'a crate::view::Member) -> [(&'static str, &'a
     ]
 }
 
-#[derive(Default)]
-struct Exposition(String);
+/// Metrics in their text form. All names begin with `headgate_`, which is not to be given.
+#[derive(Debug, Default)]
+pub struct Exposition(String);
 
 impl Exposition {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    /// Begins a family: `kind` is `counter` or `gauge`. Its samples follow at once.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a String cannot fail.
         let _ = writeln!(
             self.0,
@@ -260,7 +263,8 @@ impl Exposition {
         );
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    /// One value of the family `name`, with its labels.
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str("headgate_");
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
@@ -293,5 +297,15 @@ mod tests {
         let mut out = Exposition::default();
         out.sample("x", &[("a", "q\"b\\\n"), ("b", "c")], 1.5);
         assert_eq!(out.0, "headgate_x{a=\"q\\\"b\\\\\\n\",b=\"c\"} 1.5\n");
+    }
+    #[test]
+    fn other_parts_of_the_process_show_their_metrics_each_time_they_are_asked_for() {
+        let (process, _requests) = Process::new("1", std::path::PathBuf::new());
+        process.expose(|out| out.sample("own", &[], 7));
+        for _ in 0..2 {
+            let mut out = Exposition::default();
+            process.write_exposed(&mut out);
+            assert_eq!(out.0, "headgate_own 7\n");
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! What the API knows of the process beside its traffic, and what it can ask of it. Doing it is the binary's work.
 
+use crate::metrics::Exposition;
 use crate::view::Reload;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,7 +21,18 @@ pub struct Process {
     /// When the process started.
     pub started: SystemTime,
     last_reload: Mutex<Option<Reload>>,
+    exposed: Mutex<Vec<Exposed>>,
     requests: mpsc::Sender<Request>,
+}
+
+/// Metrics that a part of the process adds to those of the traffic.
+#[derive(Clone)]
+struct Exposed(Arc<dyn Fn(&mut Exposition) + Send + Sync>);
+
+impl fmt::Debug for Exposed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exposed")
+    }
 }
 
 /// Something asked of the process, to be answered when it is done.
@@ -51,6 +64,7 @@ impl Process {
             config,
             started: SystemTime::now(),
             last_reload: Mutex::default(),
+            exposed: Mutex::default(),
             requests,
         };
         (process, receiver)
@@ -75,6 +89,25 @@ impl Process {
         match tokio::time::timeout(limit, answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(gone())),
             Err(_) => Err(format!("not done within {} s", limit.as_secs())),
+        }
+    }
+
+    /// Has metrics of another part of the process shown with those of the traffic: `write` is called each time they are
+    /// asked for, and should take no more than milliseconds.
+    pub fn expose(&self, write: impl Fn(&mut Exposition) + Send + Sync + 'static) {
+        let mut exposed = self.exposed.lock().unwrap_or_else(PoisonError::into_inner);
+        exposed.push(Exposed(Arc::new(write)));
+    }
+
+    /// Writes what was handed to [`Process::expose`].
+    pub(crate) fn write_exposed(&self, out: &mut Exposition) {
+        let exposed = self
+            .exposed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for Exposed(write) in exposed {
+            write(out);
         }
     }
 
