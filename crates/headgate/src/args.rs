@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// Run the two origins of the quickstart
     DemoOrigins,
     /// Generate traffic
-    Gen(Generate),
+    Gen(Box<Generate>),
     /// Look rules over, test them, measure them
     #[command(subcommand)]
     Rule(RuleCommand),
@@ -210,6 +210,14 @@ pub(crate) struct Generate {
 pub(crate) enum Generator {
     /// HTTP requests, and a report of how they were answered
     Http(traffic::http::load::Args),
+    /// Frames of eBPF, and a report of what of them arrived
+    Packets(traffic::packet::command::PacketsArgs),
+    /// TCP connections acted out from both ends, and a report of how they went
+    Tcp(traffic::packet::command::TcpArgs),
+    /// The highest rate at which nothing is lost
+    Search(traffic::packet::command::SearchArgs),
+    /// Count the frames that a generator elsewhere sends
+    Receive(traffic::packet::command::ReceiveArgs),
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ struct {
     __type(value, struct replayed);
 } capture SEC(".maps");
 
-/* Whether a frame is to be sent now. A sender that was kept from its work catches up a little faster than its rate, so
+/* Whether a frame is to be sent now. A sender that was kept from its work catches up at twice its rate at most, so
  * that no ring down the way sees a burst that the rate does not say. */
 static __always_inline bool due(struct state *s)
 {
@@ -221,7 +221,7 @@ int send(struct xdp_md *ctx)
 
     s->sent++;
     s->bytes += size;
-    if (!config.random)
+    if (!config.random && (config.flow_count > 1 || config.act != ACT_NONE))
         next_flow(s);
     /* Always shorter than what it was run with: that has the kernel write the frame's length anew, which the last
      * receiver may have changed. */

@@ -4,6 +4,8 @@
 
 mod abi;
 mod capture;
+mod checksum;
+pub mod command;
 mod error;
 mod generator;
 mod kernel;

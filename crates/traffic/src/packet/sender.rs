@@ -40,6 +40,9 @@ const NAP: Duration = Duration::from_millis(1);
 /// The programs that count refused frames.
 const REFUSALS: [&str; 2] = ["refused", "impossible"];
 
+/// As many frames are sent after a nap at most: what rings take at once.
+const LARGEST_BURST: u64 = 128;
+
 /// What is sent.
 #[derive(Clone, Debug)]
 pub enum What {
@@ -157,8 +160,8 @@ impl Sender {
         let interval = self.rate.map_or(0.0, |rate| second / rate);
         let bursts = self.rate.is_some_and(|rate| rate < SLEEPS_BELOW);
         self.set(Word::Interval, interval as u64);
-        self.set(Word::Gap, if bursts { 0 } else { (interval * 0.75) as u64 });
-        self.set(Word::Missed, (second / 100.0).max(interval) as u64);
+        self.set(Word::Gap, if bursts { 0 } else { (interval * 0.5) as u64 });
+        self.set(Word::Missed, (second / 10.0).max(interval) as u64);
         self.set(Word::Earliest, 0);
         self.set(Word::Next, monotonic() << 8);
     }
@@ -182,13 +185,7 @@ impl Sender {
     pub(super) fn step(&mut self, left: u64) -> Result<(), PacketError> {
         let frames = match self.rate {
             None => left.min(CALL),
-            Some(rate) if rate < SLEEPS_BELOW => {
-                let next =
-                    Duration::from_nanos((self.word(Word::Next) >> 8).saturating_sub(monotonic()));
-                thread::sleep(next.clamp(NAP, 20 * NAP));
-                // What fell due in the nap and some.
-                left.min((rate * 0.002) as u64 + 8)
-            }
+            Some(rate) if rate < SLEEPS_BELOW => left.min(self.nap(rate)),
             Some(_) => PACED_CALL,
         };
         match run::live(
@@ -212,6 +209,18 @@ impl Sender {
                 Ok(())
             }
         }
+    }
+
+    /// Sleeps until a frame is due and somewhat longer, and gives how many then are.
+    fn nap(&self, rate: f64) -> u64 {
+        let next = self.word(Word::Next) >> 8;
+        let ahead = Duration::from_nanos(next.saturating_sub(monotonic()));
+        if !ahead.is_zero() {
+            thread::sleep(ahead.clamp(NAP, 20 * NAP));
+        }
+        let due = monotonic().saturating_sub(next) as f64 * rate / 1e9;
+        // One more for what falls due in the meantime; runs that find no frame due cost little.
+        (due as u64 + 2).min(LARGEST_BURST)
     }
 
     /// Allows as many frames as `limit` in all, for [`Sender::step`].

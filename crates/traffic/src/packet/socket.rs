@@ -16,7 +16,7 @@ use std::time::Duration;
 const STEP: u64 = 256;
 
 /// How late a sender that keeps a rate may be and still catch up: nanoseconds.
-const MISSED: u64 = 10_000_000;
+const MISSED: u64 = 100_000_000;
 
 /// How long it sleeps at least when nothing is due: nanoseconds.
 const NAP: u64 = 100_000;

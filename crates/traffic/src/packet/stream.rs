@@ -2,6 +2,7 @@
 //! from a template, and the tests hold the two against each other.
 
 use super::abi;
+use super::checksum::{finish, sum};
 use super::range::{Addresses, Ports};
 use super::sizes::{SHORTEST, Sizes};
 use std::net::IpAddr;
@@ -53,6 +54,8 @@ pub struct Stream {
     pub stamped: bool,
     /// The number of the stream in the signature, up to 255.
     pub number: u8,
+    /// How many frames of the order to leave out, of each part: a stream goes on where another one stopped.
+    pub skip: u64,
 }
 
 /// What is in a stream's packets.
@@ -126,6 +129,7 @@ impl Stream {
             signed: true,
             stamped: false,
             number: 0,
+            skip: 0,
         }
     }
 
@@ -149,8 +153,11 @@ impl Stream {
         let size = pattern[(number % pattern.len() as u64) as usize];
         let (first, count) = self.flows_of(part)?;
         let (digits, epoch) = match self.order {
-            Order::Sequential => (self.digits(first + number % count), number / count),
-            Order::Random { seed } => (self.drawn(part_seed(seed, part), number), 0),
+            Order::Sequential => {
+                let place = self.skip + number;
+                (self.digits(first + place % count), place / count)
+            }
+            Order::Random { seed } => (self.drawn(self.part_seed(seed, part), number), 0),
         };
         let fields = Fields {
             source: self.source.at(digits.source),
@@ -217,7 +224,7 @@ impl Stream {
         pattern[..sizes.pattern().len()].copy_from_slice(sizes.pattern());
         let (random, seed) = match self.order {
             Order::Sequential => (0, 0),
-            Order::Random { seed } => (1, part_seed(seed, part)),
+            Order::Random { seed } => (1, self.part_seed(seed, part)),
         };
         let ip_sum = if v6 {
             0
@@ -261,8 +268,12 @@ impl Stream {
 
     /// Where the program of a part starts.
     pub(super) fn start(&self, part: Part) -> Result<abi::State, StreamError> {
-        let digits = self.digits(self.flows_of(part)?.0);
+        let (first, count) = self.flows_of(part)?;
+        let flow = self.skip % count;
+        let digits = self.digits(first + flow);
         Ok(abi::State {
+            flow,
+            epoch: (self.skip / count) as u32,
             source: digits.source,
             destination: digits.destination,
             sport: digits.sport,
@@ -319,6 +330,11 @@ impl Stream {
             source: digit(self.source.count()),
             destination: digit(self.destination.count()),
         }
+    }
+
+    /// Each thread draws its own.
+    fn part_seed(&self, seed: u64, part: Part) -> u64 {
+        mixed(seed ^ (u64::from(part.index) << 48)).wrapping_add(self.skip.wrapping_mul(2))
     }
 
     fn drawn(&self, seed: u64, number: u64) -> Digits {
@@ -426,19 +442,6 @@ pub(super) fn room(longest: u16) -> u16 {
     longest.max(abi::TEMPLATE as u16) + 8
 }
 
-/// The ones' complement sum of 16-bit words in the machine's order, not folded.
-pub(super) fn sum(bytes: &[u8]) -> u32 {
-    bytes
-        .chunks(2)
-        .map(|word| {
-            u32::from(u16::from_ne_bytes([
-                word[0],
-                word.get(1).copied().unwrap_or(0),
-            ]))
-        })
-        .sum()
-}
-
 struct Digits {
     source: u32,
     destination: u32,
@@ -509,52 +512,6 @@ fn mixed(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
-}
-
-/// Each thread draws its own.
-fn part_seed(seed: u64, part: Part) -> u64 {
-    mixed(seed ^ u64::from(part.index) << 48)
-}
-
-/// Fills in lengths and checksums, plainly from the finished frame.
-fn finish(frame: &mut [u8], v6: bool) {
-    let transport = ETHERNET + if v6 { 40 } else { 20 };
-    let length = (frame.len() - transport) as u16;
-    let protocol = if v6 {
-        frame[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&length.to_be_bytes());
-        frame[ETHERNET + 6]
-    } else {
-        frame[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&(length + 20).to_be_bytes());
-        frame[ETHERNET + 10..ETHERNET + 12].fill(0);
-        let check = folded(sum(&frame[ETHERNET..transport]));
-        frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&check.to_ne_bytes());
-        frame[ETHERNET + 9]
-    };
-    let addresses = ETHERNET + if v6 { 8 } else { 12 };
-    let pseudo =
-        sum(&frame[addresses..transport]) + sum(&[0, protocol]) + sum(&length.to_be_bytes());
-    let (at, pseudo) = match protocol {
-        17 => {
-            frame[transport + 4..transport + 6].copy_from_slice(&length.to_be_bytes());
-            (6, pseudo)
-        }
-        6 => (16, pseudo),
-        1 => (2, 0),
-        _ => (2, pseudo),
-    };
-    frame[transport + at..transport + at + 2].fill(0);
-    let mut check = folded(pseudo + sum(&frame[transport..]));
-    if protocol == 17 && check == 0 {
-        check = 0xffff;
-    }
-    frame[transport + at..transport + at + 2].copy_from_slice(&check.to_ne_bytes());
-}
-
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 fn protocol_number(protocol: Protocol, v6: bool) -> u8 {

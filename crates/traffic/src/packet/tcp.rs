@@ -2,10 +2,11 @@
 //! everything after them is answered by the programs here from each segment alone.
 
 use super::abi;
+use super::checksum::sum;
 use super::error::PacketError;
 use super::kernel;
 use super::place::Place;
-use super::stream::{REQUEST, sum};
+use super::stream::REQUEST;
 use serde::Serialize;
 use std::os::fd::AsFd;
 use xdp::attach::{self, Attachment, Wanted};
@@ -138,6 +139,27 @@ pub struct Acted {
     pub keep_alives: u64,
     /// Either: answers longer than what the frame they answer can grow to.
     pub no_room: u64,
+}
+
+impl Acted {
+    /// What has been seen since an earlier look.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            established: self.established - before.established,
+            responses: self.responses - before.responses,
+            closed: self.closed - before.closed,
+            resets: self.resets - before.resets,
+            alive: self.alive - before.alive,
+            strange: self.strange - before.strange,
+            syns: self.syns - before.syns,
+            accepted: self.accepted - before.accepted,
+            requests: self.requests - before.requests,
+            fins: self.fins - before.fins,
+            ends: self.ends - before.ends,
+            keep_alives: self.keep_alives - before.keep_alives,
+            no_room: self.no_room - before.no_room,
+        }
+    }
 }
 
 /// A response of HTTP whose length is `length` in all.

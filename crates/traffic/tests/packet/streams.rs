@@ -107,6 +107,16 @@ fn the_order_can_be_drawn_and_threads_have_parts() {
         for index in 0..3 {
             arrives(&world, &stream, 40, Part { index, of: 3 });
         }
+        arrives(
+            &world,
+            &Stream {
+                // To the last flow of the part and on.
+                skip: 2 * 1024 * 20 - 7,
+                ..stream.clone()
+            },
+            40,
+            Part { index: 1, of: 2 },
+        );
         let random = Stream {
             order: Order::Random { seed: 42 },
             ..stream
