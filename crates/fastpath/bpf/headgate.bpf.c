@@ -57,4 +57,17 @@ int headgate_resume(struct xdp_md *ctx)
     return ethertype(ctx) == bpf_htons(ETH_P_IP) ? resume4(ctx) : resume6(ctx);
 }
 
+/* For user space alone. */
+SEC("xdp")
+int headgate_import4(struct xdp_md *ctx)
+{
+    return import4(ctx);
+}
+
+SEC("xdp")
+int headgate_import6(struct xdp_md *ctx)
+{
+    return import6(ctx);
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

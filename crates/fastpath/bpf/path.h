@@ -20,6 +20,7 @@
 #include "enter.h"
 #include "begin.h"
 #include "icmp.h"
+#include "import.h"
 
 /* Serves a packet of a flow that was not answered yet. GO_ON if there is none. */
 STAGE int F(serve_half)(struct xdp_md *ctx, PACKET *p, __u64 hash)

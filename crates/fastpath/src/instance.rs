@@ -95,6 +95,11 @@ impl Instance {
         &self.tables
     }
 
+    /// Adds a table that the programs do not know.
+    pub(crate) fn add_table(&mut self, name: &str, table: MapHandle) {
+        self.tables.insert(name, table);
+    }
+
     /// What the programs were told.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -113,7 +118,6 @@ pub(crate) fn belongs(table: &str) -> bool {
 }
 
 /// A name for tables of these capacities with the records of these programs: tables of the same name can be used by them.
-#[allow(dead_code)]
 pub(crate) fn layout(capacities: &Capacities) -> Result<String, LoadError> {
     let failed = |source| LoadError::Prepare {
         object: "headgate".to_owned(),

@@ -1,23 +1,32 @@
 //! The XDP data path: programs in C under `bpf/`, and what loads, fills and reads them.
 
 pub mod abi;
+mod attached;
 pub mod capacity;
 pub mod check;
 pub mod clock;
+mod engine;
 pub mod constants;
 pub mod flows;
 mod hash;
 mod instance;
+mod interfaces;
+pub mod members;
 pub mod names;
+pub mod nat;
 pub mod pins;
 mod settings;
 pub mod shun;
 pub mod stats;
 pub mod tables;
+mod takeover;
+mod virtuals;
 
 pub use capacity::Capacities;
 pub use clock::Clock;
+pub use engine::{FastPath, StartError, detach};
 pub use instance::Instance;
 pub use pins::{Pins, Set};
 pub use settings::Timeouts;
 pub use tables::Tables;
+pub use virtuals::{Verdicts, VirtualsError};
