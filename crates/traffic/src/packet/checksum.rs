@@ -2,8 +2,8 @@
 
 const ETHERNET: usize = 14;
 
-/// Fills in lengths and checksums, plainly from the finished frame.
-pub(super) fn finish(frame: &mut [u8], v6: bool) {
+/// Fills in lengths and checksums, plainly from the finished frame, of which all behind the first `content` bytes is zero.
+pub(super) fn finish(frame: &mut [u8], content: usize, v6: bool) {
     let transport = ETHERNET + if v6 { 40 } else { 20 };
     let length = (frame.len() - transport) as u16;
     let protocol = if v6 {
@@ -11,7 +11,6 @@ pub(super) fn finish(frame: &mut [u8], v6: bool) {
         frame[ETHERNET + 6]
     } else {
         frame[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&(length + 20).to_be_bytes());
-        frame[ETHERNET + 10..ETHERNET + 12].fill(0);
         let check = folded(sum(&frame[ETHERNET..transport]));
         frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&check.to_ne_bytes());
         frame[ETHERNET + 9]
@@ -28,8 +27,7 @@ pub(super) fn finish(frame: &mut [u8], v6: bool) {
         1 => (2, 0),
         _ => (2, pseudo),
     };
-    frame[transport + at..transport + at + 2].fill(0);
-    let mut check = folded(pseudo + sum(&frame[transport..]));
+    let mut check = folded(pseudo + sum(&frame[transport..content]));
     if protocol == 17 && check == 0 {
         check = 0xffff;
     }

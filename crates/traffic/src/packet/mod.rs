@@ -6,6 +6,7 @@ mod abi;
 mod capture;
 mod checksum;
 pub mod command;
+mod cookie;
 mod error;
 mod generator;
 mod kernel;

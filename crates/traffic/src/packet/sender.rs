@@ -31,6 +31,9 @@ const CALL: u64 = 32_768;
 /// The same while a rate is kept: most of these runs only find that no frame is due.
 const PACED_CALL: u64 = 4096;
 
+/// By how much longer calls are when each costs milliseconds before it starts: see [`Parking`].
+const UNPARKED: u64 = 64;
+
 /// Below this many frames a second the thread sleeps between bursts instead of looking for when the next is due.
 const SLEEPS_BELOW: f64 = 50_000.0;
 
@@ -84,7 +87,7 @@ pub struct Sender {
     rate: Option<f64>,
     // Count refused frames as long as they live.
     _refusals: Vec<Link>,
-    _parking: Option<Parking>,
+    parking: Option<Parking>,
 }
 
 impl Sender {
@@ -138,7 +141,7 @@ impl Sender {
         Ok(Self {
             interface: place.interface().to_owned(),
             ifindex,
-            _parking: Parking::of(&program).ok(),
+            parking: Parking::of(&program).ok(),
             program,
             state,
             frame: vec![0; usize::from(room(longest as u16))],
@@ -184,9 +187,9 @@ impl Sender {
     /// One call of the kernel for at most `left` more frames.
     pub(super) fn step(&mut self, left: u64) -> Result<(), PacketError> {
         let frames = match self.rate {
-            None => left.min(CALL),
+            None => left.min(CALL * self.longer()),
             Some(rate) if rate < SLEEPS_BELOW => left.min(self.nap(rate)),
-            Some(_) => PACED_CALL,
+            Some(_) => PACED_CALL * self.longer(),
         };
         match run::live(
             self.program.as_fd(),
@@ -209,6 +212,10 @@ impl Sender {
                 Ok(())
             }
         }
+    }
+
+    fn longer(&self) -> u64 {
+        if self.parking.is_some() { 1 } else { UNPARKED }
     }
 
     /// Sleeps until a frame is due and somewhat longer, and gives how many then are.

@@ -5,6 +5,7 @@ use super::error::PacketError;
 use super::generator::Steps;
 use super::place::{Place, monotonic};
 use super::sender::{Sent, What};
+use super::sizes::{SHORTEST, Sizes};
 use super::stream::Part;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
@@ -26,6 +27,8 @@ pub struct SocketSender {
     interface: String,
     socket: Socket,
     what: What,
+    // Of a stream's frames.
+    sizes: Sizes,
     part: Part,
     sent: Sent,
     limit: u64,
@@ -40,10 +43,14 @@ impl SocketSender {
             interface: place.interface().to_owned(),
             source,
         };
-        if let What::Stream(stream) = what {
-            // Says now what would be wrong with each.
-            stream.frame(part, 0)?;
-        }
+        let sizes = match what {
+            What::Stream(stream) => {
+                // Says now what would be wrong with each.
+                stream.frame(part, 0)?;
+                stream.true_sizes()
+            }
+            What::Capture(_) => Sizes::fixed(SHORTEST),
+        };
         // Protocol 0: it receives nothing.
         let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(failed)?;
         socket.bind(&address(place.ifindex()?)).map_err(failed)?;
@@ -52,6 +59,7 @@ impl SocketSender {
             interface: place.interface().to_owned(),
             socket,
             what: what.clone(),
+            sizes,
             part,
             sent: Sent::default(),
             limit: u64::MAX,
@@ -63,11 +71,8 @@ impl SocketSender {
     fn frame(&self, number: u64) -> Result<Vec<u8>, PacketError> {
         match &self.what {
             What::Stream(stream) => {
-                let mut frame = stream.frame(self.part, number)?;
-                if stream.stamped {
-                    stream.stamp(&mut frame, monotonic());
-                }
-                Ok(frame)
+                let time = if stream.stamped { monotonic() } else { 0 };
+                Ok(stream.frame_at(self.part, number, time, &self.sizes)?)
             }
             What::Capture(capture) => {
                 let frames = capture.frames();

@@ -3,6 +3,7 @@
 
 use super::abi;
 use super::checksum::{finish, sum};
+use super::cookie::{cookie, mixed, server_isn};
 use super::range::{Addresses, Ports};
 use super::sizes::{SHORTEST, Sizes};
 use std::net::IpAddr;
@@ -147,8 +148,18 @@ impl Stream {
 
     /// Frame `number` of a part, counted from 0; time stamps are 0.
     pub fn frame(&self, part: Part, number: u64) -> Result<Vec<u8>, StreamError> {
+        self.frame_at(part, number, 0, &self.true_sizes())
+    }
+
+    /// The same with a time stamp, and with the result of [`Stream::true_sizes`].
+    pub(super) fn frame_at(
+        &self,
+        part: Part,
+        number: u64,
+        time: u64,
+        sizes: &Sizes,
+    ) -> Result<Vec<u8>, StreamError> {
         self.checked()?;
-        let sizes = self.true_sizes();
         let pattern = sizes.pattern();
         let size = pattern[(number % pattern.len() as u64) as usize];
         let (first, count) = self.flows_of(part)?;
@@ -159,7 +170,7 @@ impl Stream {
             }
             Order::Random { seed } => (self.drawn(self.part_seed(seed, part), number), 0),
         };
-        let fields = Fields {
+        let mut frame = self.headers(&Fields {
             source: self.source.at(digits.source),
             destination: self.destination.at(digits.destination),
             sport: (u32::from(self.source_ports.first()) + digits.sport) as u16,
@@ -167,26 +178,15 @@ impl Stream {
             sequence: number as u32,
             stream: self.stream_number(part),
             epoch: epoch as u32,
-        };
-        let mut frame = self.headers(&fields);
-        let length = if matches!(self.protocol, Protocol::Act(_)) {
-            frame.len()
-        } else {
-            usize::from(size)
-        };
-        frame.resize(length, 0);
-        finish(&mut frame, self.source.is_v6());
+            time,
+        });
+        let content = frame.len();
+        if !matches!(self.protocol, Protocol::Act(_)) {
+            frame.resize(size.into(), 0);
+        }
+        finish(&mut frame, content, self.source.is_v6());
         frame.resize(size.into(), 0);
         Ok(frame)
-    }
-
-    /// Writes into the signature of a frame when it was sent.
-    pub(super) fn stamp(&self, frame: &mut [u8], time: u64) {
-        if self.is_signed() {
-            let signature = self.headers(&Fields::none(self, Part::WHOLE)).len() - abi::SIGNATURE;
-            frame[signature + 8..signature + 16].copy_from_slice(&time.to_ne_bytes());
-            finish(frame, self.source.is_v6());
-        }
     }
 
     /// The sizes of frames, none too small for headers and signature.
@@ -407,7 +407,7 @@ impl Stream {
             frame.extend(abi::SIGNATURE_MAGIC.to_be_bytes());
             frame.extend(fields.stream.to_be_bytes());
             frame.extend(fields.sequence.to_be_bytes());
-            frame.extend([0; 8]);
+            frame.extend(fields.time.to_ne_bytes());
         }
         frame
     }
@@ -457,6 +457,7 @@ struct Fields {
     sequence: u32,
     stream: u16,
     epoch: u32,
+    time: u64,
 }
 
 impl Fields {
@@ -471,47 +472,23 @@ impl Fields {
             sequence: 0,
             stream: stream.stream_number(part),
             epoch: 0,
+            time: 0,
         }
+    }
+
+    fn cookie(&self) -> u32 {
+        cookie(self.source, self.destination, self.sport, self.dport)
     }
 
     /// Sequence and acknowledgement of a segment of an acted connection.
     fn numbers(&self, act: Act) -> (u32, u32) {
-        let isn = (self.epoch << 24).wrapping_add(cookie(self));
+        let isn = (self.epoch << 24).wrapping_add(self.cookie());
         match act {
             Act::Syn => (isn, 0),
             Act::KeepAlive => (isn, server_isn(isn).wrapping_add(1)),
             Act::Request | Act::Reset => (isn.wrapping_add(1), server_isn(isn).wrapping_add(1)),
         }
     }
-}
-
-/// See `cookie` in bpf/headers.h.
-fn cookie(fields: &Fields) -> u32 {
-    let folded = |address: IpAddr| match address {
-        IpAddr::V4(address) => u32::from_ne_bytes(address.octets()),
-        IpAddr::V6(address) => address
-            .octets()
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .fold(0, |folded, word| folded ^ u32::from_ne_bytes(*word)),
-    };
-    let port = |port: u16| u64::from(u16::from_ne_bytes(port.to_be_bytes()));
-    let addresses = u64::from(folded(fields.source)) << 32 | u64::from(folded(fields.destination));
-    let ports = port(fields.sport) << 16 | port(fields.dport);
-    (mixed(addresses.wrapping_add(ports.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 40) as u32
-}
-
-/// See `server_isn` in bpf/headers.h.
-fn server_isn(client: u32) -> u32 {
-    mixed(u64::from(client).wrapping_add(0x5851_f42d_4c95_7f2d)) as u32
-}
-
-/// See `mixed` in bpf/headers.h.
-fn mixed(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 fn protocol_number(protocol: Protocol, v6: bool) -> u8 {
@@ -543,5 +520,73 @@ fn ports(ports: &Ports) -> abi::Range {
     abi::Range {
         first: ports.first().into(),
         count: ports.count(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+    use std::net::Ipv6Addr;
+
+    fn stream(ports: u16, addresses: u8) -> Stream {
+        let last = format!("2001:db8::1-2001:db8::{:x}", addresses.max(1));
+        Stream {
+            source_ports: format!("1-{ports}").parse().expect("ports"),
+            destination: last.parse().expect("addresses"),
+            ..Stream::new(
+                IpAddr::from(Ipv6Addr::LOCALHOST),
+                IpAddr::from(Ipv6Addr::LOCALHOST),
+            )
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_are_all_flows_and_none_twice(
+            ports in 1u16..40, addresses in 2u8..40, of in 1u32..5, skip in 0u64..3000,
+        ) {
+            let stream = Stream { skip, ..stream(ports, addresses) };
+            prop_assume!(stream.flows() >= of.into());
+            let mut seen = HashSet::new();
+            for index in 0..of {
+                let part = Part { index, of };
+                let (_, count) = stream.flows_of(part).expect("flows for each");
+                for number in 0..count {
+                    let frame = stream.frame(part, number).expect("a frame");
+                    // Addresses and ports.
+                    prop_assert!(seen.insert(frame[22..58].to_vec()));
+                }
+            }
+            prop_assert_eq!(seen.len() as u64, stream.flows());
+        }
+    }
+
+    #[test]
+    fn threads_share_a_single_flow_but_not_a_few() {
+        let one = stream(1, 1);
+        assert!(one.frame(Part { index: 2, of: 3 }, 0).is_ok());
+        let error = stream(2, 1).frame(Part { index: 2, of: 3 }, 0);
+        assert_eq!(
+            error,
+            Err(StreamError::FewFlows {
+                flows: 2,
+                threads: 3
+            })
+        );
+    }
+
+    #[test]
+    fn small_frames_are_raised_to_what_must_be_in_them() {
+        let six = stream(1, 1);
+        assert_eq!(six.true_sizes().longest(), 78);
+        let bare = Stream {
+            signed: false,
+            ..six
+        };
+        assert_eq!(bare.true_sizes().longest(), 62);
+        let four = Stream::new(IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        assert_eq!(four.true_sizes().longest(), 60);
     }
 }

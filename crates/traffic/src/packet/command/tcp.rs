@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use xdp::attach::Wanted;
 
 /// In how many places of all connections a sample is taken.
-const STRETCHES: u64 = 16;
+const STRETCHES: u64 = 8;
 
 /// Connections to act.
 #[derive(Clone, Debug, clap::Args)]
