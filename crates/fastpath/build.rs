@@ -6,6 +6,7 @@ use std::{env, fs};
 
 fn main() {
     bpfbuild::compile("clock");
+    bpfbuild::compile("decap");
     bpfbuild::compile("headgate");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("Cargo sets it"));
     let list = fs::read_to_string("bpf/reasons.h").expect("bpf/reasons.h can be read");
