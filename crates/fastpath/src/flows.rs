@@ -143,6 +143,22 @@ pub fn end(tables: &Tables, settings: &Settings, now: u32, filter: &Filter) -> i
     Ok(ended)
 }
 
+impl Count {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.flows += other.flows;
+        self.v4 += other.v4;
+        self.v6 += other.v6;
+        self.half_open += other.half_open;
+        for (sum, more) in self.states.iter_mut().zip(other.states) {
+            *sum += more;
+        }
+        for (sum, more) in self.ways.iter_mut().zip(other.ways) {
+            *sum += more;
+        }
+    }
+}
+
 impl Filter {
     /// Whether the flow is meant.
     fn admits(&self, flow: &Flow) -> bool {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering;
 
+use serde::Serialize;
 use xdp::libbpf_rs::MapCore;
 use xdp::map::{self, Mapped};
 
@@ -28,7 +29,7 @@ pub struct Stats {
 }
 
 /// What is counted of a virtual or a member.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counted {
     /// Packets in both directions, as far as they pass here.
     pub packets: u64,
@@ -39,7 +40,7 @@ pub struct Counted {
 }
 
 /// How full a table is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Fill {
     /// Its name, as the configuration's `tables` have it, with the family where there are two.
     pub table: &'static str,
