@@ -179,6 +179,33 @@ fn the_kernel_hands_datagrams_to_sockets() {
 }
 
 #[test]
+fn the_kernel_answers_echo_requests() {
+    let world = World::new();
+    for (near, far) in NEAR.iter().zip(FAR) {
+        // The answers carry the requests' signatures.
+        let receiver = Receiver::attach(&world.from(), Receiving::default()).expect("a receiver");
+        let done = Generator::start(&Plan {
+            count: Some(50),
+            rate: Some(2000.0),
+            ..Plan::new(
+                world.from(),
+                What::Stream(Stream {
+                    protocol: Protocol::Echo,
+                    destination_ports: "1-50".parse().expect("ports"),
+                    ..world.stream(near, far)
+                }),
+            )
+        })
+        .and_then(Generator::join)
+        .expect("sending");
+        assert_eq!((done.sent.frames, done.sent.refused), (50, 0));
+        wait_until("all have answered", || {
+            receiver.packets().expect("counts") == 50
+        });
+    }
+}
+
+#[test]
 fn what_is_sent_by_several_threads_is_counted_to_the_last() {
     let world = World::new();
     for (near, far) in NEAR.iter().zip(FAR) {

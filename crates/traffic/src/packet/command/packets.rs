@@ -368,3 +368,41 @@ fn turned(stream: &Stream, from: &Place) -> Result<Stream, PacketError> {
         ..stream.clone()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Sent, StreamReceived};
+
+    #[test]
+    fn what_did_not_arrive_is_lost() {
+        let done = Done {
+            sent: Sent {
+                frames: 1000,
+                bytes: 60_000,
+                refused: 10,
+            },
+            took: Duration::from_millis(500),
+        };
+        let stream = |number, late, farthest| StreamReceived {
+            number,
+            packets: 490,
+            bytes: 29_400,
+            lowest: 0,
+            highest: 499,
+            late,
+            farthest,
+        };
+        let received = Received {
+            packets: 980,
+            bytes: 58_800,
+            other: 3,
+            streams: vec![stream(0, 4, 9), stream(1, 1, 2)],
+            delays: Vec::new(),
+        };
+        let arrived = Arrived::of(&received, &done);
+        assert_eq!((arrived.lost, arrived.loss), (20, 0.02));
+        assert_eq!((arrived.late, arrived.farthest), (5, 9));
+        assert!((arrived.packets_per_second - 1960.0).abs() < 1e-6);
+    }
+}
