@@ -27,12 +27,12 @@ struct bucket {
     __u64 entry[WAYS];
 };
 
-/* Where the packets of one direction leave. */
+/* Where the packets of one direction leave. It is written and read as one. */
 struct hop {
     __u8 mac[6]; /* of the neighbour */
     __u8 port;   /* index into `ports`; 0 is not known */
     __u8 flags;  /* HOP_… */
-};
+} __attribute__((aligned(8)));
 #define HOP_UNCACHED 1 /* the route has an MTU of its own: ask each time */
 
 /* The states of a flow, which are its timeout's index as well. */

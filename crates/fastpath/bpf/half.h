@@ -222,6 +222,8 @@ STAGE int F(promote)(__u32 half_slot, __u32 now)
     f = slot == NO_SLOT ? NULL : F(flow_at)(&F(flows), slot);
     if (!f)
         goto no_room;
+    /* Nobody may find its time out before it is entered. */
+    half->seen = now;
     *f = *half;
     hash = F(hash)(&half->src, &half->dst, half->sport, half->dport, half->proto);
     if (!F(link)(hash, slot, now)) {

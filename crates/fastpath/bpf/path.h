@@ -109,14 +109,16 @@ INLINE int F(path)(struct xdp_md *ctx)
     /* Errors are of the flow that they quote, not of one between their ends. */
     if (likely(!(p->kind & (KIND_ERROR | KIND_CONTROL))) && likely(F(find)(p, work->hash, &found))) {
         if (unlikely(F(expired)(found.flow, p->now))) {
-            F(remove)((__u32)found.value);
+            F(remove_late)((__u32)found.value, p->now);
         } else {
             verdict = F(serve)(ctx, p, &work->leaving, found.flow, found.entry, found.value, found.direction);
-            if (likely(verdict != MOVE))
+            if (likely(verdict > MOVE))
                 return verdict;
-            F(remove)((__u32)found.value);
-            p->kind |= KIND_MOVED;
-            count(FLOW_MOVED);
+            if (verdict == MOVE) {
+                F(remove)((__u32)found.value);
+                p->kind |= KIND_MOVED;
+                count(FLOW_MOVED);
+            }
         }
     }
     bpf_tail_call(ctx, &chain, F(CHAIN_NEW));

@@ -27,6 +27,25 @@ INLINE bool probe_due(const struct hop *hop, __u32 now)
     return true;
 }
 
+/* A flow's next hop changes as one, so that no frame goes to one neighbour by the port of another. */
+INLINE struct hop kept_hop(const struct hop *hop)
+{
+    union {
+        __u64 all;
+        struct hop hop;
+    } copy = {.all = READ_ONCE(*(const __u64 *)hop)};
+
+    return copy.hop;
+}
+
+INLINE void keep_hop(struct hop *to, const struct hop *hop)
+{
+    __u64 all;
+
+    __builtin_memcpy(&all, hop, sizeof(all));
+    WRITE_ONCE(*(__u64 *)to, all);
+}
+
 INLINE struct port *port_at(__u32 port)
 {
     return bpf_map_lookup_elem(&ports, &port);

@@ -4,37 +4,37 @@
 #define SERVE_CONSTANTS
 /* Beside XDP's verdicts: the flow's member is gone, another has to be chosen. */
 #define MOVE (-2)
+/* The flow has gone while its packet was looked at. */
+#define LOST (-4)
 /* A flow was drafted for the packet, which is to be entered. */
 #define ENTER (-3)
 #endif
 
-/* The flow's state and time after this packet. */
+/* The flow's state and time after this packet. A flow that another CPU has just removed, or changed otherwise, is left
+ * as it is. */
 INLINE void F(follow)(const PACKET *p, FLOW *f, int direction)
 {
-    __u8 state = f->state, next = state;
+    union state_word old = {.all = READ_ONCE(*STATE_WORD(f))}, new = old;
 
     if (p->proto == IPPROTO_TCP) {
-        if (state != STATE_ESTABLISHED || p->tcp & (TCP_SYN | TCP_FIN | TCP_RST)) {
-            __u8 flags = f->flags;
+        if ((old.state != STATE_ESTABLISHED || p->tcp & (TCP_SYN | TCP_FIN | TCP_RST)) && !(p->kind & KIND_LATER)) {
+            __u8 flags = old.flags;
 
-            if (!(p->kind & KIND_LATER))
-                next = tcp_next(state, &flags, p->tcp, direction, f->way < WAY_DIRECT);
-            if (flags != f->flags)
-                f->flags = flags;
-            if (next == STATE_SYN_SENT && state != next) {
-                f->created = p->now;
-                count(FLOW_REOPENED);
-            }
+            new.state = tcp_next(old.state, &flags, p->tcp, direction, old.way < WAY_DIRECT);
+            new.flags = flags;
         }
-    } else if (state == STATE_UDP) {
+    } else if (old.state == STATE_UDP) {
         /* A question and its answer are soon over; what goes on after them is a stream. */
         if (direction)
-            f->flags |= FLOW_CONFIRMED;
-        else if (f->flags & FLOW_CONFIRMED || (f->way >= WAY_DIRECT && f->seen != f->created))
-            next = STATE_UDP_STREAM;
+            new.flags |= FLOW_CONFIRMED;
+        else if (old.flags & FLOW_CONFIRMED || (old.way >= WAY_DIRECT && f->seen != f->created))
+            new.state = STATE_UDP_STREAM;
     }
-    if (next != state)
-        f->state = next;
+    if (new.all != old.all && old.state && __sync_val_compare_and_swap(STATE_WORD(f), old.all, new.all) == old.all &&
+        new.state == STATE_SYN_SENT && old.state != new.state) {
+        f->created = p->now;
+        count(FLOW_REOPENED);
+    }
     /* Written only when it changes, so that the line stays clean. */
     if (f->seen != p->now)
         f->seen = p->now;
@@ -52,7 +52,7 @@ STAGE int F(refresh)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) 
     result = F(route)(ctx, p, t, &hop, &out);
     count(HOP_REFRESHED);
     if (result == ROUTED) {
-        f->hops[direction & 1] = hop;
+        keep_hop(&f->hops[direction & 1], &hop);
         f->fresh[direction & 1] = p->now >> HOP_SHIFT;
         if (probe_due(&hop, p->now))
             return PASS_PROBE;
@@ -62,7 +62,8 @@ STAGE int F(refresh)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) 
     return result;
 }
 
-/* Sends a packet of a flow on its way. `t` is room for the tuple with which it leaves; `entry` held `value` when the flow was found. MOVE when its member is gone. */
+/* Sends a packet of a flow on its way. `t` is room for the tuple with which it leaves; `entry` held `value` when the flow was found. MOVE when its member is gone,
+ * LOST when the flow itself is. */
 INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, struct F(tuple) * t, FLOW *f, const __u64 *entry, __u64 value,
                     int direction)
 {
@@ -90,10 +91,10 @@ INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, struct F(tuple) * t, FLOW *f,
         F(leaving)(t, f, direction);
     else
         F(unchanged)(t, p);
-    hop = f->hops[direction & 1];
+    hop = kept_hop(&f->hops[direction & 1]);
     /* Had the slot become another flow's meanwhile, the entry would have gone first. */
     if (unlikely(READ_ONCE(*entry) != value))
-        return counted(DROP_INTERNAL, XDP_DROP);
+        return LOST;
     F(follow)(p, f, direction);
     if (way >= WAY_DIRECT)
         return member ? F(deliver)(ctx, p, f, member, hop) : counted(DROP_INTERNAL, XDP_DROP);
@@ -101,7 +102,7 @@ INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, struct F(tuple) * t, FLOW *f,
                  hop.flags)) {
         reason = F(refresh)(ctx, p, t, f, direction);
         if (reason == ROUTED)
-            hop = f->hops[direction & 1];
+            hop = kept_hop(&f->hops[direction & 1]);
         else if (reason != PASS_NO_NEIGHBOUR && reason != PASS_PROBE && reason != PASS_TOO_BIG)
             return F(unrouted)(reason);
     }

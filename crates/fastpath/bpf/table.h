@@ -45,8 +45,17 @@ INLINE __u32 lowest(__u32 of)
     return bits((of & -of) - 1);
 }
 
-/* What of a flow's state word decides who removes it: proto, state, flags, way. */
+/* What of a flow changes as one: so that nobody changes a flow that is gone. */
+union state_word {
+    struct {
+        __u8 proto, state, flags, way;
+    };
+    __u32 all;
+};
 #define STATE_WORD(flow) ((__u32 *)&(flow)->proto)
+/* The same with the time of its last packet: so that nobody removes a flow that is another by now. */
+#define TIME_AND_STATE(flow) ((__u64 *)&(flow)->seen)
+#define NO_STATE (~(0xffull << 40))
 #endif
 
 /* What a look-up found. */
@@ -175,19 +184,18 @@ INLINE void F(forget_user)(const FLOW *f)
         __sync_fetch_and_add(flows, -1);
 }
 
-/* Removes a flow whose time is out, unless another CPU does. */
-STAGE int F(remove)(__u32 slot)
+/* Removes a flow, unless another CPU does; `late`: only if its time is out. */
+INLINE int F(take_out)(__u32 slot, __u32 now, bool late)
 {
     FLOW *f = F(flow_at)(&F(flows), slot);
-    __u32 word, free;
+    __u64 word;
 
     if (!f)
         return 0;
-    word = READ_ONCE(*STATE_WORD(f));
-    if (!f->state)
+    word = READ_ONCE(*TIME_AND_STATE(f));
+    if (!f->state || (late && !F(expired)(f, now)))
         return 0;
-    free = word & bpf_htonl(0xff00ffff);
-    if (__sync_val_compare_and_swap(STATE_WORD(f), word, free) != word)
+    if (__sync_val_compare_and_swap(TIME_AND_STATE(f), word, word & NO_STATE) != word)
         return 0;
     F(unlink)(F(hash)(&f->src, &f->dst, f->sport, f->dport, f->proto), slot);
     if (f->way == WAY_TRANSLATE)
@@ -197,6 +205,18 @@ STAGE int F(remove)(__u32 slot)
     F(give_slot)(slot);
     count(FLOW_EXPIRED);
     return 1;
+}
+
+/* Removes a flow whose time is out. */
+STAGE int F(remove_late)(__u32 slot, __u32 now)
+{
+    return F(take_out)(slot, now, true);
+}
+
+/* Removes a flow, whatever its time. */
+STAGE int F(remove)(__u32 slot)
+{
+    return F(take_out)(slot, 0, false);
 }
 
 /* Looks over the next few slots for flows whose time is out: so that slots come free without anybody asking for the
@@ -233,7 +253,7 @@ STAGE int F(sweep)(__u32 now, __u32 slots)
         slot = cache->hand++;
         f = F(flow_at)(&F(flows), slot);
         if (f && f->state && F(expired)(f, now))
-            removed += F(remove)(slot);
+            removed += F(remove_late)(slot, now);
     }
     return removed;
 }
@@ -269,7 +289,7 @@ STAGE int F(link)(__u64 hash, __u32 slot, __u32 now)
             __u32 old = into->entry[i];
             FLOW *f = F(flow_at)(&F(flows), old);
 
-            if (f && F(expired)(f, now) && F(remove)(old))
+            if (f && F(expired)(f, now) && F(remove_late)(old, now))
                 break;
         }
     }

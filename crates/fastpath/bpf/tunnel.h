@@ -206,7 +206,7 @@ STAGE int F(find_member)(struct xdp_md *ctx, const PACKET *p, FLOW *f, __u32 ove
     direct = f->way == WAY_DIRECT;
     reason = member_route(ctx, f->member, p->size + overhead, direct, &out);
     if (reason == ROUTED) {
-        f->hops[0] = out.hop;
+        keep_hop(&f->hops[0], &out.hop);
         f->fresh[0] = p->now >> HOP_SHIFT;
         /* Not when it is delivered directly: the kernel would take the packet for one to this machine. */
         if (!direct && probe_due(&out.hop, p->now))
@@ -239,7 +239,7 @@ INLINE int F(deliver)(struct xdp_md *ctx, const PACKET *p, FLOW *f, const struct
 
         if (verdict != GO_ON)
             return verdict;
-        hop = f->hops[0];
+        hop = kept_hop(&f->hops[0]);
     }
     port = port_at(hop.port);
     if (!port)
