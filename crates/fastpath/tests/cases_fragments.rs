@@ -20,7 +20,7 @@ fn datagram(f: Family, id: u32) -> Vec<Packet> {
 fn known(rig: &Rig<'_>) -> Vec<(FragmentKey, Fragment)> {
     let mut known = Vec::new();
     let map = rig.loaded.map("fragments");
-    xdp::map::entries(&map, |key, fragment| known.push((key, fragment))).unwrap();
+    xdp::map::entries(map, |key, fragment| known.push((key, fragment))).unwrap();
     known
 }
 

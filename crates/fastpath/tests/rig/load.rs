@@ -2,9 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
+use fastpath::Tables;
 use fastpath::abi::{self, FORWARD_TRACKED, Port, STATES, Settings, State};
 use xdp::libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
-use xdp::map::{self, Mapped, Pod};
+use xdp::map::{Mapped, Pod};
 use xdp::object;
 
 /// What a rig is made with.
@@ -70,6 +71,7 @@ pub const TIMEOUTS: [(State, u32); 12] = [
 /// What was loaded.
 pub struct Loaded {
     pub object: Object,
+    pub tables: Tables,
     pub settings: Settings,
 }
 
@@ -100,8 +102,14 @@ impl Loaded {
             object::set_constants(open, settings)
         })
         .unwrap_or_else(|error| panic!("{error}"));
+        let mut tables = Tables::default();
+        for map in object.maps() {
+            let name = map.name().to_string_lossy().into_owned();
+            tables.insert(name, MapHandle::try_from(&map).unwrap());
+        }
         Self {
             object,
+            tables,
             settings: *settings,
         }
     }
@@ -112,18 +120,18 @@ impl Loaded {
     }
 
     /// A table.
-    pub fn map(&self, name: &str) -> MapHandle {
-        object::map(&self.object, name).unwrap()
+    pub fn map(&self, name: &str) -> &MapHandle {
+        self.tables.table(name).unwrap()
     }
 
     /// A table in memory.
     pub fn mapped(&self, name: &str) -> Mapped {
-        Mapped::new(&self.map(name)).unwrap()
+        self.tables.mapped(name).unwrap()
     }
 
     /// Writes an entry of a table.
     pub fn set<K: Pod, V: Pod>(&self, name: &str, key: K, value: V) {
-        map::set(&self.map(name), &key, &value).unwrap();
+        self.tables.set(name, &key, &value).unwrap();
     }
 
     /// Lets an interface be forwarded to.

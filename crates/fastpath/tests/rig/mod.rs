@@ -21,20 +21,22 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 
 use fastpath::abi::Reason;
 use xdp::interface;
 use xdp::netns::{self, Namespace};
 use xdp::run::{self, Run};
 
+mod arm;
 mod load;
 pub mod packet;
 mod table;
 
+pub use arm::*;
 pub use load::{HZ, Loaded, Setup, TIMEOUTS};
 pub use packet::*;
-pub use table::Flow;
+pub use table::{Flow, flow_in};
 
 /// Both, for what is written once for both.
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -301,7 +303,7 @@ impl Rig<'_> {
     /// Runs the program on a frame that came in by a side.
     pub fn run(&self, from: Side, frame: &[u8]) -> run::Outcome {
         let run = Run::new(frame).from_interface(self.ifindex(from));
-        run::test_run(self.loaded.program().as_fd(), &run).unwrap()
+        run::test_run(self.loaded.program(), &run).unwrap()
     }
 
     /// The same for a packet.
@@ -359,6 +361,15 @@ impl Rig<'_> {
         assert!(wrong.is_empty(), "{what}:\n{wrong}");
     }
 
+    /// What runs the program on frames from any thread.
+    pub fn injector(&self) -> Injector<'_> {
+        Injector {
+            program: self.loaded.program(),
+            ifindexes: self.ifindexes,
+            macs: self.macs,
+        }
+    }
+
     /// Counters by reason, over all CPUs.
     pub fn counters(&self) -> Vec<u64> {
         self.loaded.counters()
@@ -377,6 +388,57 @@ impl Rig<'_> {
             .iter()
             .find(|(found, _)| *found == reason)
             .map_or(0, |(_, by)| *by)
+    }
+}
+
+/// Runs the program on frames, from any thread that a thread of the rig has started.
+#[derive(Clone, Copy)]
+pub struct Injector<'r> {
+    program: BorrowedFd<'r>,
+    ifindexes: [u32; 3],
+    macs: [[u8; 6]; 3],
+}
+
+impl Injector<'_> {
+    /// As [`Rig::send`].
+    pub fn send(&self, from: Side, packet: &Packet) -> run::Outcome {
+        let i = from as usize;
+        let frame = packet
+            .clone()
+            .macs(self.macs[i], neighbour(from.link(), 10))
+            .bytes();
+        let run = Run::new(&frame).from_interface(self.ifindexes[i]);
+        run::test_run(self.program, &run).unwrap()
+    }
+}
+
+/// Numbers that are the same in every run with the same seed (xorshift64*).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((self.next() >> 32) * n as u64 >> 32) as usize
+    }
+
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// Whether one of `n` has come.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
     }
 }
 

@@ -61,19 +61,21 @@ macro_rules! flow {
     }};
 }
 
+/// The flow in a slot of a table, if there is one.
+pub fn flow_in(table: &Mapped, family: Family, half: bool, slot: usize) -> Option<Flow> {
+    match family {
+        Family::V4 => flow!(table.read::<Flow4>(slot)?, half, slot as u32),
+        Family::V6 => flow!(table.read::<Flow6>(slot)?, half, slot as u32),
+    }
+}
+
 impl Rig<'_> {
     /// All flows of a family: of the table, then half-open ones.
     pub fn flows(&self, family: Family) -> Vec<Flow> {
         let mut flows = Vec::new();
         for half in [false, true] {
             let table = self.flow_table(family, half);
-            for slot in 0..table.len() {
-                let flow = match family {
-                    Family::V4 => flow!(table.read::<Flow4>(slot).unwrap(), half, slot as u32),
-                    Family::V6 => flow!(table.read::<Flow6>(slot).unwrap(), half, slot as u32),
-                };
-                flows.extend(flow);
-            }
+            flows.extend((0..table.len()).filter_map(|slot| flow_in(&table, family, half, slot)));
         }
         flows
     }
@@ -123,7 +125,7 @@ impl Rig<'_> {
     pub fn age_neighbours(&self, seconds: u32) {
         let map = self.loaded.map("neighbours");
         let mut seen = Vec::new();
-        xdp::map::entries(&map, |hop: Hop, last: u32| seen.push((hop, last))).unwrap();
+        xdp::map::entries(map, |hop: Hop, last: u32| seen.push((hop, last))).unwrap();
         for (hop, last) in seen {
             self.loaded.set(
                 "neighbours",
@@ -179,7 +181,8 @@ impl Rig<'_> {
             .unwrap();
     }
 
-    fn flow_table(&self, family: Family, half: bool) -> Mapped {
+    /// The table of flows, or of half-open ones.
+    pub fn flow_table(&self, family: Family, half: bool) -> Mapped {
         let half = if half { "half_" } else { "" };
         self.loaded
             .mapped(&format!("{half}flows{}", family.number()))
