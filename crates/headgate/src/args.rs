@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use crate::fastpath::args::{Fastpath, Flows, Shun};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -37,6 +38,12 @@ pub(crate) enum Command {
     /// Look rules over, test them, measure them
     #[command(subcommand)]
     Rule(RuleCommand),
+    /// Look at the fast path, or take it off its interfaces
+    Fastpath(Fastpath),
+    /// List, count and end flows of the fast path
+    Flows(Flows),
+    /// Have the fast path drop all packets of a source
+    Shun(Shun),
     /// Print the version
     Version,
 }

@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod commands;
 mod demo;
+mod fastpath;
 mod log;
 mod notify;
 mod privileges;
@@ -31,6 +32,9 @@ fn main() -> ExitCode {
         Command::DemoOrigins => demo::origins(),
         Command::Gen(args) => traffic::generate(&args),
         Command::Rule(command) => rule::rule(command),
+        Command::Fastpath(args) => fastpath::fastpath(&args),
+        Command::Flows(args) => fastpath::flows(&args),
+        Command::Shun(args) => fastpath::shun(&args),
         Command::Version => {
             println!("headgate {}", args::VERSION);
             ExitCode::SUCCESS
