@@ -36,8 +36,9 @@ struct plan {
     __u32 source_mask, source_bits; /* sources are these many, ports go up after them */
     __u32 target_mask;
     __u32 record;
+    __u32 spread; /* if not 0: destinations are drawn from these many /24 or /48 */
     __u8 first_flags, further_flags; /* TCP's */
-    __u8 spare[2];
+    __u8 spare[6];
 };
 struct plan plan;
 
@@ -122,6 +123,7 @@ INLINE int meter(struct xdp_md *ctx, bool six)
         /* The answer to the packet as the program left it. */
         __be16 port = tcp->source;
 
+        __builtin_memcpy(data, plan.frame, 2 * ETH_ALEN);
         tcp->source = tcp->dest;
         tcp->dest = port;
         ((__u8 *)tcp)[13] = 0x12;
@@ -192,6 +194,20 @@ INLINE int meter(struct xdp_md *ctx, bool six)
 
                 ip->saddr |= source;
                 ip->daddr |= target;
+            }
+            if (plan.spread) {
+                __u32 network = ((__u64)(number * 0x9e3779b1) * plan.spread) >> 32;
+
+                if (six) {
+                    struct ipv6hdr *ip = data + ETH_HLEN;
+
+                    ip->daddr.in6_u.u6_addr32[0] |= bpf_htonl(network >> 16);
+                    ip->daddr.in6_u.u6_addr32[1] = bpf_htonl(network << 16);
+                } else {
+                    struct iphdr *ip = data + ETH_HLEN;
+
+                    ip->daddr = bpf_htonl(bpf_ntohl(ip->daddr) + (network << 8));
+                }
             }
             tcp->source = bpf_htons(FIRST_PORT + (number >> (plan.source_bits & 31)));
         }

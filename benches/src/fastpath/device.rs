@@ -80,7 +80,7 @@ impl Who {
     }
 
     /// What the fast path is to do, if it is it.
-    fn shape(self) -> Option<Shape> {
+    pub(crate) fn shape(self) -> Option<Shape> {
         let virtual_server = |way| Shape {
             forward: FORWARD_OFF,
             virtual_server: Some(way),
@@ -104,7 +104,7 @@ impl Who {
     }
 
     /// What nftables is told.
-    fn ruleset(self, family: Family, world: &World) -> Option<String> {
+    pub(crate) fn ruleset(self, family: Family, world: &World) -> Option<String> {
         let (ip, clients) = match family {
             Family::V4 => ("ip", "10.16.0.0/12"),
             Family::V6 => ("ip6", "fd00:16::/64"),
@@ -174,7 +174,7 @@ pub(crate) struct Device {
     flows: u32,
     // Attachments go before the world whose interfaces they are on.
     _attachments: Vec<Attachment>,
-    instance: Option<Instance>,
+    _instance: Option<Instance>,
     bare: Option<Bare>,
     sink: Bare,
     _source: Bare,
@@ -237,7 +237,7 @@ impl Device {
             family,
             flows,
             _attachments: attachments,
-            instance,
+            _instance: instance,
             bare,
             sink,
             _source: source,
@@ -249,16 +249,6 @@ impl Device {
         }
         device.sink.change("drop")?;
         Ok(device)
-    }
-
-    /// Its fast path, if it has one.
-    pub(crate) fn instance(&self) -> Option<&Instance> {
-        self.instance.as_ref()
-    }
-
-    /// The namespaces around it.
-    pub(crate) fn world(&self) -> &World {
-        &self.world
     }
 
     /// Sends it all it can take for a while.
@@ -378,7 +368,7 @@ pub(crate) fn nft(world: &World, rules: &str) -> Result<()> {
 }
 
 /// Has an interface receive by a thread of its own on a core, and names the thread.
-fn threaded(namespace: &netns::Namespace, interface: &str, core: usize) -> Result<i32> {
+pub(crate) fn threaded(namespace: &netns::Namespace, interface: &str, core: usize) -> Result<i32> {
     namespace.threaded(interface, true)?;
     let threads = namespace.napi_threads(interface)?;
     let [thread] = threads[..] else {
@@ -392,7 +382,7 @@ fn threaded(namespace: &netns::Namespace, interface: &str, core: usize) -> Resul
 }
 
 /// Has a thread go before all others on its core.
-fn first(thread: i32) -> Result<()> {
+pub(crate) fn first(thread: i32) -> Result<()> {
     let output = Command::new("renice")
         .args(["-n", "-20", "-p", &thread.to_string()])
         .output()

@@ -3,13 +3,17 @@
 use crate::world::{Family, MEMBERS, World};
 use anyhow::Result;
 use fastpath::abi;
+use fastpath::{Capacities, Clock, Tables};
 use std::net::IpAddr;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use xdp::libbpf_rs::{self, MapCore, MapFlags, MapHandle, MapType, Object};
-use xdp::{interface, map, object};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use xdp::libbpf_rs::{self, MapCore, MapFlags, MapHandle, MapType};
+use xdp::{interface, map};
 
-/// Jiffies a second of this kernel.
-const HZ: u32 = 250;
+/// How long flows are kept that no row is to lose.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Protocols of IP.
 const TCP: u8 = 6;
@@ -24,8 +28,8 @@ pub(crate) struct Shape {
     /// Room for so many flows of each family.
     pub(crate) flows4: u32,
     pub(crate) flows6: u32,
-    /// Buckets of eight half-open flows, a power of two.
-    pub(crate) half_buckets: u32,
+    /// And for those of each that were not answered yet.
+    pub(crate) half_open: u32,
     pub(crate) forward: u8,
     /// A virtual on port 80, and how its members are reached.
     pub(crate) virtual_server: Option<abi::Way>,
@@ -35,6 +39,8 @@ pub(crate) struct Shape {
     pub(crate) masquerade: bool,
     /// Room in the shun list.
     pub(crate) shuns: u32,
+    /// Whether flows end after the usual time.
+    pub(crate) ends: bool,
 }
 
 impl Default for Shape {
@@ -42,21 +48,21 @@ impl Default for Shape {
         Self {
             flows4: 1 << 16,
             flows6: 1 << 16,
-            half_buckets: 1 << 14,
+            half_open: 131_072,
             forward: abi::FORWARD_TRACKED,
             virtual_server: None,
             automap: false,
             masquerade: false,
             shuns: 1,
+            ends: false,
         }
     }
 }
 
 /// The programs and tables.
 pub(crate) struct Instance {
-    object: Object,
-    // The tables of tables hold them too, but only while they are in the kernel's hands alone.
-    _rings: Vec<MapHandle>,
+    loaded: fastpath::Instance,
+    clock: Clock,
 }
 
 impl Instance {
@@ -67,68 +73,96 @@ impl Instance {
 
     /// The program that interfaces run.
     pub(crate) fn program(&self) -> Result<BorrowedFd<'_>> {
-        Ok(object::program(&self.object, "headgate")?)
+        Ok(self.loaded.program()?)
     }
 
     /// Its counters by reason, all cores' together.
     pub(crate) fn counts(&self) -> Result<Counts> {
-        let table = object::map(&self.object, "counters")?;
-        Ok(map::per_cpu_sum(&table, &0u32)?)
+        Ok(map::per_cpu_sum(self.tables().table("counters")?, &0u32)?)
     }
 
     /// Shuns `count` addresses from `first` on.
     pub(crate) fn shun(&self, first: IpAddr, count: u32) -> Result<()> {
         let entry = abi::Shun {
-            until: now() + 3600 * HZ,
+            until: self.clock.now()?.wrapping_add(self.clock.jiffies(LONG)),
             reason: 0,
         };
         let (name, number) = match first {
             IpAddr::V4(_) => ("shuns4", 0u32),
             IpAddr::V6(_) => ("shuns6", 1),
         };
-        let table = object::map(&self.object, name)?;
+        let table = self.tables().table(name)?;
         for at in 0..count {
             match first {
                 IpAddr::V4(first) => {
                     let addr = (u32::from(first) + at).to_be_bytes();
-                    map::set(&table, &addr, &entry)?;
+                    map::set(table, &addr, &entry)?;
                 }
                 IpAddr::V6(first) => {
                     let addr = (u128::from(first) + u128::from(at)).to_be_bytes();
-                    map::set(&table, &addr, &entry)?;
+                    map::set(table, &addr, &entry)?;
                 }
             }
         }
-        let counts = object::map(&self.object, "shun_counts")?;
-        map::set(&counts, &number, &u64::from(count))?;
+        self.tables()
+            .set("shun_counts", &number, &u64::from(count))?;
         Ok(())
     }
 
+    /// How many flows there are in a state: every slot is looked at.
+    pub(crate) fn flows(&self, family: Family, state: abi::State) -> Result<u64> {
+        self.flows_in(family, state, 0..usize::MAX)
+    }
+
+    /// The same for some of the slots.
+    pub(crate) fn flows_in(
+        &self,
+        family: Family,
+        state: abi::State,
+        slots: Range<usize>,
+    ) -> Result<u64> {
+        // The word with protocol, state, flags and way.
+        let (name, at) = match family {
+            Family::V4 => ("flows4", std::mem::offset_of!(abi::Flow4, proto)),
+            Family::V6 => ("flows6", std::mem::offset_of!(abi::Flow6, proto)),
+        };
+        let table = self.tables().mapped(name)?;
+        let stride = table.stride() / 4;
+        let slots = slots.start.min(table.len())..slots.end.min(table.len());
+        let words = &table.words()[slots.start * stride..slots.end * stride];
+        let found = words.iter().skip(at / 4).step_by(stride).filter(|word| {
+            let [_, its, _, _] = word.load(Ordering::Relaxed).to_ne_bytes();
+            its == state as u8
+        });
+        Ok(found.count() as u64)
+    }
+
+    /// Bytes of memory that its tables take, as the kernel counts them.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for (_, table) in self.tables().iter() {
+            let fd = table.as_fd().as_raw_fd();
+            let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}"))?;
+            let line = text.lines().find_map(|line| line.strip_prefix("memlock:"));
+            bytes += line
+                .and_then(|line| line.trim().parse::<u64>().ok())
+                .unwrap_or(0);
+        }
+        Ok(bytes)
+    }
+
     fn load_here(world: &World, shape: &Shape) -> Result<Self> {
-        let settings = settings(shape);
-        let object = object::load("headgate", abi::OBJECT, |open| {
-            object::set_constants(open, &settings)?;
-            for (name, entries) in [
-                ("flows4", settings.slots4),
-                ("flows6", settings.slots6),
-                ("index4", settings.buckets4),
-                ("index6", settings.buckets6),
-                ("half_index4", shape.half_buckets),
-                ("half_index6", shape.half_buckets),
-                ("half_flows4", shape.half_buckets * 8),
-                ("half_flows6", shape.half_buckets * 8),
-                ("users", 65536),
-                ("fragments", 16384),
-                ("shuns4", shape.shuns),
-                ("shuns6", shape.shuns),
-            ] {
-                object::set_capacity(open, name, entries)?;
-            }
-            Ok(())
-        })?;
-        let mut instance = Self {
-            object,
-            _rings: Vec::new(),
+        let clock = Clock::start()?;
+        let capacities = Capacities {
+            flows_v4: shape.flows4,
+            flows_v6: shape.flows6,
+            half_open: shape.half_open,
+            shuns: shape.shuns,
+            ..Capacities::default()
+        };
+        let instance = Self {
+            loaded: fastpath::Instance::load(&capacities, &settings(shape, &clock))?,
+            clock,
         };
         instance.ports(world)?;
         if let Some(way) = shape.virtual_server {
@@ -140,8 +174,11 @@ impl Instance {
         Ok(instance)
     }
 
+    fn tables(&self) -> &Tables {
+        self.loaded.tables()
+    }
+
     fn ports(&self, world: &World) -> Result<()> {
-        let map = |name| object::map(&self.object, name);
         for (number, name) in [(1u32, world.inward()), (2, world.outward())] {
             let ifindex = interface::ifindex(&name)?;
             let port = abi::Port {
@@ -149,15 +186,15 @@ impl Instance {
                 mac: interface::mac(&name)?,
                 mtu: interface::mtu(&name)? as u16,
             };
-            map::set(&map("ports")?, &number, &port)?;
-            map::set(&map("port_devices")?, &number, &ifindex)?;
-            map::set(&map("port_numbers")?, &ifindex, &number)?;
+            self.tables().set("ports", &number, &port)?;
+            self.tables().set("port_devices", &number, &ifindex)?;
+            self.tables().set("port_numbers", &ifindex, &number)?;
         }
         Ok(())
     }
 
     /// A virtual of each family, with a pool of its own.
-    fn serve(&mut self, way: abi::Way, automap: bool) -> Result<()> {
+    fn serve(&self, way: abi::Way, automap: bool) -> Result<()> {
         const PLACES: u32 = 65537;
         for (number, family) in (1u32..).zip(Family::BOTH) {
             let first = number * 16;
@@ -170,7 +207,7 @@ impl Instance {
                     ..Default::default()
                 };
                 let at = first + u32::from(member);
-                map::set(&object::map(&self.object, "members")?, &at, &record)?;
+                self.tables().set("members", &at, &record)?;
             }
             let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
                 sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
@@ -183,13 +220,12 @@ impl Instance {
                 let member = first + place.wrapping_mul(2_654_435_761) % u32::from(MEMBERS);
                 map::set(&ring, &place, &member)?;
             }
-            let rings = object::map(&self.object, "rings")?;
+            let rings = self.tables().table("rings")?;
             rings.update(
                 &number.to_ne_bytes(),
                 &ring.as_fd().as_raw_fd().to_ne_bytes(),
                 MapFlags::ANY,
             )?;
-            self._rings.push(ring);
             let server = abi::VirtualServer {
                 way: way as u8,
                 members: MEMBERS.into(),
@@ -202,11 +238,7 @@ impl Instance {
                 },
                 ..Default::default()
             };
-            map::set(
-                &object::map(&self.object, "virtual_servers")?,
-                &number,
-                &server,
-            )?;
+            self.tables().set("virtual_servers", &number, &server)?;
             for proto in [TCP, UDP] {
                 let key = abi::VipKey {
                     addr: abi::widened(family.virtual_server()),
@@ -214,7 +246,7 @@ impl Instance {
                     proto,
                     family: if family == Family::V4 { 4 } else { 6 },
                 };
-                map::set(&object::map(&self.object, "vips")?, &key, &number)?;
+                self.tables().set("vips", &key, &number)?;
             }
         }
         Ok(())
@@ -237,7 +269,7 @@ impl Instance {
             ..Default::default()
         };
         rule.source = source();
-        map::set(&object::map(&self.object, "nat_rules4")?, &0u32, &rule)?;
+        self.tables().set("nat_rules4", &0u32, &rule)?;
         let mut mask = [0; 16];
         mask[..8].fill(255);
         let mut rule = abi::NatRule6 {
@@ -248,7 +280,7 @@ impl Instance {
             ..Default::default()
         };
         rule.source = source();
-        map::set(&object::map(&self.object, "nat_rules6")?, &0u32, &rule)?;
+        self.tables().set("nat_rules6", &0u32, &rule)?;
         Ok(())
     }
 }
@@ -263,37 +295,25 @@ fn source() -> abi::Source {
     source
 }
 
-fn settings(shape: &Shape) -> abi::Settings {
-    let buckets = |flows: u32| (u64::from(flows) * 3).div_ceil(8) as u32;
+fn settings(shape: &Shape, clock: &Clock) -> abi::Settings {
+    let seed = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
     let mut settings = abi::Settings {
-        seed: [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
-        buckets4: buckets(shape.flows4),
-        buckets6: buckets(shape.flows6),
-        slots4: shape.flows4,
-        slots6: shape.flows6,
-        half_mask: shape.half_buckets - 1,
-        fragment_timeout: 5 * HZ,
-        hz: HZ,
         virtuals: if shape.virtual_server.is_some() { 2 } else { 0 },
         nat_rules4: shape.masquerade.into(),
         nat_rules6: shape.masquerade.into(),
         forward: shape.forward,
-        ..Default::default()
+        ..abi::Settings::new(clock.hz(), seed)
     };
-    settings.timeout = [3600 * HZ; abi::STATES];
-    settings.timeout[abi::State::SynSent as usize] = 30 * HZ;
+    if !shape.ends {
+        for state in [
+            abi::State::Established,
+            abi::State::Udp,
+            abi::State::UdpStream,
+        ] {
+            settings.timeout[state as usize] = clock.jiffies(LONG);
+        }
+    }
     settings
-}
-
-/// The kernel's jiffies as the programs read them: they begin five minutes before an overflow.
-fn now() -> u32 {
-    let up = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
-    let seconds: f64 = up
-        .split(' ')
-        .next()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0.0);
-    ((seconds * f64::from(HZ)) as u32).wrapping_sub(300 * HZ)
 }
 
 /// The count of one reason.

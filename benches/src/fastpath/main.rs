@@ -1,13 +1,18 @@
 //! The fast path measured: nanoseconds a packet in test runs, and side by side with the kernel's forwarding, nftables and bare XDP
 //! programs in network namespaces. README.md says how to read the report.
 
+mod acted;
 mod bare;
+mod concurrent;
 mod cost;
 mod device;
 mod forward;
 mod instance;
 mod meter;
+mod object;
+mod routes;
 mod row;
+mod setup;
 mod world;
 
 use anyhow::{Context, Result, bail};
@@ -18,7 +23,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Measure the fast path
-#[derive(Clone, Debug, Parser)]
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Command {
+    #[command(subcommand)]
+    part: Option<headgate_benches::part::Part>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// What to measure, and how long.
+#[derive(Clone, Debug, clap::Args)]
 struct Options {
     /// Short rounds and small tables, for a first look
     #[arg(long)]
@@ -85,7 +100,12 @@ impl Stop {
 }
 
 fn main() -> ExitCode {
-    match measure(&Options::parse()) {
+    let command = Command::parse();
+    let result = match command.part {
+        Some(part) => part.run(),
+        None => measure(&command.options),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
@@ -96,10 +116,15 @@ fn main() -> ExitCode {
 
 fn measure(options: &Options) -> Result<()> {
     if options.list {
-        for name in cost::names() {
-            println!("{name}");
-        }
-        for name in forward::names() {
+        let names = [
+            cost::names(),
+            forward::names(),
+            routes::names(),
+            concurrent::names(),
+            setup::names(),
+            object::names(),
+        ];
+        for name in names.concat() {
             println!("{name}");
         }
         return Ok(());
@@ -119,6 +144,18 @@ fn measure(options: &Options) -> Result<()> {
     }
     if options.wants_part(Part::Forward) {
         forward::run(options, &stop, &mut each)?;
+    }
+    if options.wants_part(Part::Routes) {
+        routes::run(options, &stop, &mut each)?;
+    }
+    if options.wants_part(Part::Concurrent) {
+        concurrent::run(options, &stop, &mut each)?;
+    }
+    if options.wants_part(Part::Setup) {
+        setup::run(options, &stop, &mut each)?;
+    }
+    if options.wants_part(Part::Object) {
+        object::run(options, &stop, &mut each)?;
     }
     Ok(())
 }

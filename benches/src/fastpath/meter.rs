@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use xdp::libbpf_rs::{MapCore, MapHandle, Object};
 use xdp::map::{self, Pod};
-use xdp::object;
 use xdp::run::{Run, test_run};
+use xdp::{interface, object};
 
 /// XDP's verdicts.
 pub(crate) const XDP_DROP: u32 = 1;
@@ -55,6 +55,8 @@ pub(crate) struct Packets {
     pub(crate) to: IpAddr,
     /// How many there are, as above.
     pub(crate) targets: u32,
+    /// If not 0: each flow is for one of so many networks of 24 bits (of IPv6: 48), of which `to` is in the first.
+    pub(crate) spread: u32,
     /// Whether the handshake is to remember its answers.
     pub(crate) record: bool,
 }
@@ -72,6 +74,7 @@ impl Packets {
             sources: 4096,
             to,
             targets,
+            spread: 0,
             record: false,
         }
     }
@@ -92,15 +95,16 @@ struct Plan {
     source_bits: u32,
     target_mask: u32,
     record: u32,
+    spread: u32,
     first_flags: u8,
     further_flags: u8,
-    spare: [u8; 2],
+    spare: [u8; 6],
 }
 
 // SAFETY: plain numbers, and as the sizes below say no padding.
 #[expect(unsafe_code, reason = "plain data")]
 unsafe impl Pod for Plan {}
-const _: () = assert!(size_of::<Plan>() == FRAME + 8 + 9 * 4 + 4);
+const _: () = assert!(size_of::<Plan>() == FRAME + 8 + 10 * 4 + 8);
 
 /// The calling program, loaded.
 pub(crate) struct Meter {
@@ -108,6 +112,7 @@ pub(crate) struct Meter {
     plan: MapHandle,
     under_test: MapHandle,
     ifindex: u32,
+    mac: [u8; 6],
 }
 
 impl Meter {
@@ -129,6 +134,7 @@ impl Meter {
             plan,
             under_test,
             ifindex,
+            mac: interface::mac(&interface::name(ifindex)?)?,
         })
     }
 
@@ -143,7 +149,7 @@ impl Meter {
         expected: u32,
     ) -> Result<f64> {
         map::set(&self.under_test, &0u32, &(program.as_raw_fd() as u32))?;
-        let plan = plan(packets);
+        let plan = plan(packets, self.mac);
         map::set(&self.plan, &0u32, &plan)?;
         let caller = object::program(
             &self.object,
@@ -199,9 +205,9 @@ fn processor_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn plan(packets: &Packets) -> Plan {
+fn plan(packets: &Packets, mac: [u8; 6]) -> Plan {
     Plan {
-        frame: frame(packets),
+        frame: frame(packets, mac),
         random: 0x9e37_79b9_7f4a_7c15,
         order: packets.order as u32,
         flows: packets.flows,
@@ -212,15 +218,16 @@ fn plan(packets: &Packets) -> Plan {
         source_bits: packets.sources.trailing_zeros(),
         target_mask: packets.targets - 1,
         record: packets.record.into(),
+        spread: packets.spread,
         first_flags: 0x02,
         further_flags: 0x10,
-        spare: [0; 2],
+        spare: [0; 6],
     }
 }
 
 /// A TCP segment without data, as long as the calling program's frames: what is beyond the IP packet is padding.
-fn frame(packets: &Packets) -> [u8; FRAME] {
-    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+fn frame(packets: &Packets, mac: [u8; 6]) -> [u8; FRAME] {
+    let mut bytes = [mac, [2, 0, 0, 0, 0, 2]].concat();
     match (packets.from, packets.to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             bytes.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0]);

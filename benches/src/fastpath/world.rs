@@ -38,11 +38,6 @@ impl Family {
         self.pick("192.0.2.1", "fd00:80::1")
     }
 
-    /// The device's, towards the sink.
-    pub(crate) fn outside(self) -> IpAddr {
-        self.pick("10.2.0.1", "fd00:2::1")
-    }
-
     /// The sink's own.
     pub(crate) fn sink(self) -> IpAddr {
         self.pick("10.2.0.2", "fd00:2::2")
