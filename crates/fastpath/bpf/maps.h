@@ -195,12 +195,13 @@ INLINE int counted(enum reason reason, int verdict)
     return verdict;
 }
 
+/* Counts a packet of so many bytes, or the beginning of flows. */
 INLINE void tally(void *map, __u32 key, __u32 bytes, __u32 flows)
 {
     struct tally *t = bpf_map_lookup_elem(map, &key);
 
     if (t) {
-        t->packets++;
+        t->packets += !flows;
         t->bytes += bytes;
         t->flows += flows;
     }
