@@ -5,6 +5,7 @@ mod attached;
 pub mod capacity;
 pub mod check;
 pub mod clock;
+pub mod decap;
 mod engine;
 pub mod flows;
 mod hash;
