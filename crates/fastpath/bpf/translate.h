@@ -102,11 +102,14 @@ INLINE bool F(translate)(struct xdp_md *ctx, const PACKET *p, const struct F(tup
 #else
     } else if (p->proto == IPPROTO_ICMPV6) {
         struct icmp6hdr *icmp = l4;
+        bool asks = p->icmp == ICMPV6_ECHO_REQUEST;
+        __be16 old = asks ? p->sport : p->dport, new = asks ? t->sport : t->dport;
 
         if ((void *)(icmp + 1) > end)
             return false;
-        icmp->icmp6_identifier = p->icmp == ICMPV6_ECHO_REQUEST ? t->sport : t->dport;
-        icmp->icmp6_cksum = adjusted(icmp->icmp6_cksum, all);
+        icmp->icmp6_identifier = new;
+        /* An identifier of 0 can't be told from the port that an echo does not have: only what is written counts. */
+        icmp->icmp6_cksum = adjusted(icmp->icmp6_cksum, addresses + replaced16(old, new));
 #endif
     }
     return true;
