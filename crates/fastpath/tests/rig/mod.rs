@@ -32,11 +32,13 @@ mod arm;
 mod load;
 pub mod packet;
 mod table;
+mod view;
 
 pub use arm::*;
 pub use load::{HZ, Loaded, Setup, TIMEOUTS};
 pub use packet::*;
 pub use table::{Flow, flow_in};
+pub use view::*;
 
 /// Both, for what is written once for both.
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
