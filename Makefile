@@ -9,6 +9,7 @@ help:
 	@echo 'make lint    check form, lints and documentation'
 	@echo 'make bench   measure against other proxies (about 25 minutes; benches/README.md)'
 	@echo 'make bench-rules  measure the rules engine (about 20 minutes)'
+	@echo 'make bench-fastpath  measure the fast path beside the kernel and nftables (about 25 minutes, as root)'
 	@echo 'make fuzz    fuzz each parser for a minute (needs a nightly compiler and cargo-fuzz)'
 
 run: build
@@ -40,6 +41,10 @@ bench: build
 bench-rules: build
 	@.ci/need tclsh8.6=tcl8.6
 	cargo run --release --package headgate-benches --bin bench-rules
+
+bench-fastpath: needs
+	@.ci/need ip=iproute2 ethtool=ethtool nft=nftables renice=bsdutils taskset=util-linux
+	cargo run --release --package headgate-benches --bin bench-fastpath
 
 fuzz:
 	cd fuzz && for target in targets/*.rs; do \

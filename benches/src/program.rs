@@ -52,6 +52,7 @@ fn find_version(text: &str) -> String {
     };
     words
         .into_iter()
+        .map(|word| word.strip_prefix('v').unwrap_or(word))
         .find(version)
         .unwrap_or("unknown")
         .to_owned()
@@ -86,6 +87,7 @@ mod tests {
                 "envoy  version: 9e558/1.40.0/Clean/RELEASE/BoringSSL",
                 "1.40.0",
             ),
+            ("nftables v1.0.6 (Lester Gooch #5)", "1.0.6"),
             ("nothing", "unknown"),
         ] {
             assert_eq!(find_version(said), version);

@@ -3,9 +3,10 @@
 use crate::acted::{Acting, PORTS};
 use crate::instance::{Shape, count, said};
 use crate::meter::{Meter, Packets, XDP_REDIRECT};
+use crate::row::Book;
 use crate::row::{Goal, Part, Row, Series};
 use crate::world::Family;
-use crate::{Each, Options, Stop};
+use crate::{Options, Stop};
 use anyhow::{Context, Result, bail};
 use fastpath::abi::{FORWARD_OFF, Reason, State, Way};
 use std::thread;
@@ -68,18 +69,19 @@ pub(crate) fn names() -> Vec<String> {
 }
 
 /// Measures what the options want, and says each row as it is done.
-pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result<()> {
+pub(crate) fn run(options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
     for case in CASES {
         if options.wants(case.name) {
             stop.check()?;
-            measure(options, stop, case, each)
-                .with_context(|| format!("{} cannot be measured", case.name))?;
+            let result = measure(options, stop, case, book)
+                .with_context(|| format!("{} cannot be measured", case.name));
+            book.tried(stop, result)?;
         }
     }
     Ok(())
 }
 
-fn measure(options: &Options, stop: &Stop, case: Case, each: &mut Each<'_>) -> Result<()> {
+fn measure(options: &Options, stop: &Stop, case: Case, book: &mut Book) -> Result<()> {
     let many = if options.quick { FEWER } else { MANY };
     let hold = Duration::from_secs(if options.quick { 5 } else { 60 });
     // Each core keeps a few free slots to itself.
@@ -117,9 +119,10 @@ fn measure(options: &Options, stop: &Stop, case: Case, each: &mut Each<'_>) -> R
         ours: Series::fixed("Headgate", figure),
         peers: Vec::new(),
         goal: Some(goal),
+        floor: 0.0,
         note,
     };
-    each(row(
+    book.row(row(
         "connections",
         &format!("established for {} s", hold.as_secs()),
         held.min(begun) as f64,
@@ -131,7 +134,7 @@ fn measure(options: &Options, stop: &Stop, case: Case, each: &mut Each<'_>) -> R
             many as f64 / took.as_secs_f64()
         ),
     ));
-    each(row(
+    book.row(row(
         "GiB",
         "memory of all tables",
         memory,
@@ -141,7 +144,7 @@ fn measure(options: &Options, stop: &Stop, case: Case, each: &mut Each<'_>) -> R
             memory * f64::from(1 << 30) / many as f64
         ),
     ));
-    each(cost(options, stop, case, &acting, many)?);
+    book.row(cost(options, stop, case, &acting, many)?);
     Ok(())
 }
 
@@ -272,6 +275,7 @@ fn cost(options: &Options, stop: &Stop, case: Case, acting: &Acting, many: u64) 
         ours,
         peers: Vec::new(),
         goal: None,
+        floor: 0.0,
         note: format!(
             "{:.0} % of a known flow, {:.0} % of the next hops looked up again",
             of(Reason::ForwardFlow) as f64 / total as f64 * 100.0,

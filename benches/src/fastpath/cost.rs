@@ -2,9 +2,10 @@
 
 use crate::instance::{Instance, Shape, count, said};
 use crate::meter::{Meter, Order, Packets, XDP_DROP, XDP_REDIRECT, XDP_TX};
+use crate::row::Book;
 use crate::row::{Goal, Part, Row, Series};
 use crate::world::{Family, World};
-use crate::{Each, Options, Stop};
+use crate::{Options, Stop};
 use anyhow::{Context, Result, bail};
 use fastpath::abi::{FORWARD_OFF, FORWARD_ROUTED, Reason, Way};
 
@@ -231,7 +232,7 @@ fn name(case: &Case, family: Family) -> String {
 }
 
 /// Measures what the options want, and says each row as it is done.
-pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result<()> {
+pub(crate) fn run(options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
     for family in Family::BOTH {
         for case in cases() {
             let name = name(&case, family);
@@ -239,8 +240,9 @@ pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result
                 continue;
             }
             stop.check()?;
-            measure(options, stop, &case, family, each)
-                .with_context(|| format!("{name} cannot be measured"))?;
+            let result = measure(options, stop, &case, family, book)
+                .with_context(|| format!("{name} cannot be measured"));
+            book.tried(stop, result)?;
         }
     }
     Ok(())
@@ -251,7 +253,7 @@ fn measure(
     stop: &Stop,
     case: &Case,
     family: Family,
-    each: &mut Each<'_>,
+    book: &mut Book,
 ) -> Result<()> {
     let world = World::new()?;
     let sizes = case.sizes;
@@ -347,7 +349,7 @@ fn measure(
             } else {
                 String::new()
             };
-            each(row(case, family, size, ours, note));
+            book.row(row(case, family, size, ours, note));
         }
         Ok(())
     })
@@ -438,6 +440,7 @@ fn row(case: &Case, family: Family, size: u32, ours: Series, note: String) -> Ro
         ours,
         peers: peers.into_iter().collect(),
         goal: goal.map(Goal::Most),
+        floor: 0.0,
         note,
     }
 }

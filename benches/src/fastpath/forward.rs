@@ -2,9 +2,10 @@
 //! figure is the time of the device's receiving thread for a packet; it has a core for itself, and does all of the device's work.
 
 use crate::device::{Device, Shown, Who};
+use crate::row::Book;
 use crate::row::{Goal, Part, Row, Series};
 use crate::world::Family;
-use crate::{Each, Options, Stop};
+use crate::{Options, Stop};
 use anyhow::{Context, Result};
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ fn name(one: &Match, family: Family, flows: u32) -> String {
 }
 
 /// Measures what the options want, and says each row as it is done.
-pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result<()> {
+pub(crate) fn run(options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
     for family in Family::BOTH {
         for flows in FLOWS {
             let matches: Vec<&Match> = MATCHES
@@ -81,7 +82,8 @@ pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result
                 .filter(|one| options.wants(&name(one, family, flows)))
                 .collect();
             stop.check()?;
-            measure(options, stop, &matches, family, flows, each)?;
+            let result = measure(options, stop, &matches, family, flows, book);
+            book.tried(stop, result)?;
         }
     }
     Ok(())
@@ -93,9 +95,13 @@ fn measure(
     matches: &[&Match],
     family: Family,
     flows: u32,
-    each: &mut Each<'_>,
+    book: &mut Book,
 ) -> Result<()> {
-    let mut all: Vec<Who> = Vec::new();
+    if matches.is_empty() {
+        return Ok(());
+    }
+    // What receiving and sending take by themselves.
+    let mut all = vec![Who::Redirect];
     for one in matches {
         for who in one.peers.iter().chain([&one.ours]) {
             if !all.contains(who) {
@@ -123,7 +129,7 @@ fn measure(
         }
     }
     for one in matches {
-        each(row(one, family, flows, &shown));
+        book.row(row(one, family, flows, &shown));
     }
     Ok(())
 }
@@ -156,6 +162,7 @@ fn row(one: &Match, family: Family, flows: u32, shown: &[(Who, Vec<Shown>)]) -> 
     };
     let ours = series(one.ours);
     let peers = one.peers.iter().map(|who| series(*who)).collect();
+    let floor = of(Who::Redirect).0.median();
     let many = if flows == 1 { "1 flow" } else { "10 k flows" };
     Row {
         part: Part::Forward,
@@ -165,6 +172,7 @@ fn row(one: &Match, family: Family, flows: u32, shown: &[(Who, Vec<Shown>)]) -> 
         ours,
         peers,
         goal: one.goal.map(Goal::Times),
+        floor,
         note: lossy.join("; "),
     }
 }

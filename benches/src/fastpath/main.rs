@@ -10,6 +10,8 @@ mod forward;
 mod instance;
 mod meter;
 mod object;
+mod plot;
+mod report;
 mod routes;
 mod row;
 mod setup;
@@ -17,7 +19,10 @@ mod world;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use row::{Part, Row};
+use headgate_benches::machine::Machine;
+use headgate_benches::program;
+use report::Report;
+use row::{Book, Part};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,8 +88,8 @@ impl Options {
     }
 }
 
-/// Takes each row as it is done.
-type Each<'a> = dyn FnMut(Row) + Send + 'a;
+/// Measures one part.
+type Measure = fn(&Options, &Stop, &mut Book) -> Result<()>;
 
 /// Whether somebody wishes everything to end.
 #[derive(Clone, Debug, Default)]
@@ -134,28 +139,34 @@ fn measure(options: &Options) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop.0)).context("cannot catch signals")?;
     }
     xdp::require::check()?;
-    let mut rows: Vec<Row> = Vec::new();
-    let mut each = |row: Row| {
-        println!("{}", row.line());
-        rows.push(row);
+    let measured: [(Part, Measure); 6] = [
+        (Part::Cost, cost::run),
+        (Part::Forward, forward::run),
+        (Part::Routes, routes::run),
+        (Part::Concurrent, concurrent::run),
+        (Part::Setup, setup::run),
+        (Part::Object, object::run),
+    ];
+    let mut book = Book::default();
+    for (part, measure) in measured {
+        if options.wants_part(part) {
+            measure(options, &stop, &mut book)?;
+        }
+    }
+    let report = Report {
+        machine: Machine::this(),
+        nftables: program::version(&["nft", "--version"]),
+        rounds: options.rounds(),
+        quick: options.quick,
+        book,
     };
-    if options.wants_part(Part::Cost) {
-        cost::run(options, &stop, &mut each)?;
+    let text = report::markdown(&report);
+    println!("\n{text}");
+    if options.output != "-" {
+        report::write(&report, &text, options.output.as_ref())?;
     }
-    if options.wants_part(Part::Forward) {
-        forward::run(options, &stop, &mut each)?;
-    }
-    if options.wants_part(Part::Routes) {
-        routes::run(options, &stop, &mut each)?;
-    }
-    if options.wants_part(Part::Concurrent) {
-        concurrent::run(options, &stop, &mut each)?;
-    }
-    if options.wants_part(Part::Setup) {
-        setup::run(options, &stop, &mut each)?;
-    }
-    if options.wants_part(Part::Object) {
-        object::run(options, &stop, &mut each)?;
+    if !report.book.failed.is_empty() {
+        bail!("not everything could be measured");
     }
     Ok(())
 }

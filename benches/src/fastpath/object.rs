@@ -4,9 +4,10 @@
 use crate::bare::ran;
 use crate::device::{Who, nft, threaded};
 use crate::instance::Instance;
+use crate::row::Book;
 use crate::row::{Goal, Part, Row, Series};
 use crate::world::{Family, MEMBERS, World};
-use crate::{Each, Options, Stop};
+use crate::{Options, Stop};
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -23,7 +24,7 @@ const CONNECTIONS: &str = "16";
 
 /// The names of all rows.
 pub(crate) fn names() -> Vec<String> {
-    Family::BOTH.map(|family| name(family)).to_vec()
+    Family::BOTH.map(name).to_vec()
 }
 
 fn name(family: Family) -> String {
@@ -31,17 +32,18 @@ fn name(family: Family) -> String {
 }
 
 /// Measures what the options want, and says each row as it is done.
-pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result<()> {
+pub(crate) fn run(options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
     for family in Family::BOTH {
         if options.wants(&name(family)) {
-            measure(options, stop, family, each)
-                .with_context(|| format!("{} cannot be measured", name(family)))?;
+            let result = measure(options, stop, family, book)
+                .with_context(|| format!("{} cannot be measured", name(family)));
+            book.tried(stop, result)?;
         }
     }
     Ok(())
 }
 
-fn measure(options: &Options, stop: &Stop, family: Family, each: &mut Each<'_>) -> Result<()> {
+fn measure(options: &Options, stop: &Stop, family: Family, book: &mut Book) -> Result<()> {
     let sides = [
         Side::new(options, family, Who::Balanced)?,
         Side::new(options, family, Who::Dnat)?,
@@ -65,15 +67,16 @@ fn measure(options: &Options, stop: &Stop, family: Family, each: &mut Each<'_>) 
         ours,
         peers: vec![peer],
         goal,
+        floor: 0.0,
         note: String::new(),
     };
-    each(row(
+    book.row(row(
         "µs",
         "device's time for an object of 512 KB",
         costs,
         None::<Goal>,
     ));
-    each(row(
+    book.row(row(
         "Gbit/s",
         "objects of 512 KB, one a connection",
         rates,

@@ -4,9 +4,10 @@
 use crate::cost::fill;
 use crate::instance::{Instance, Shape, count, said};
 use crate::meter::{Meter, Packets, XDP_REDIRECT};
+use crate::row::Book;
 use crate::row::{Part, Row, Series};
 use crate::world::{Family, World};
-use crate::{Each, Options, Stop};
+use crate::{Options, Stop};
 use anyhow::{Context, Result, ensure};
 use fastpath::abi::{FORWARD_ROUTED, FORWARD_TRACKED, Reason, State};
 use std::fmt::Write as _;
@@ -29,7 +30,7 @@ const LENGTHS_V6: [(u32, u32); 5] = [(48, 60), (44, 14), (40, 12), (36, 8), (32,
 
 /// The names of all rows.
 pub(crate) fn names() -> Vec<String> {
-    Family::BOTH.map(|family| name(family)).to_vec()
+    Family::BOTH.map(name).to_vec()
 }
 
 fn name(family: Family) -> String {
@@ -52,18 +53,19 @@ const WAYS: [(u8, u32, &str); 3] = [
 ];
 
 /// Measures what the options want, and says each row as it is done.
-pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result<()> {
+pub(crate) fn run(options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
     for family in Family::BOTH {
         if options.wants(&name(family)) {
             stop.check()?;
-            measure(options, stop, family, each)
-                .with_context(|| format!("{} cannot be measured", name(family)))?;
+            let result = measure(options, stop, family, book)
+                .with_context(|| format!("{} cannot be measured", name(family)));
+            book.tried(stop, result)?;
         }
     }
     Ok(())
 }
 
-fn measure(options: &Options, stop: &Stop, family: Family, each: &mut Each<'_>) -> Result<()> {
+fn measure(options: &Options, stop: &Stop, family: Family, book: &mut Book) -> Result<()> {
     let routes = match family {
         _ if options.quick => 20_000,
         Family::V4 => 1_000_000,
@@ -83,7 +85,7 @@ fn measure(options: &Options, stop: &Stop, family: Family, each: &mut Each<'_>) 
                 }
             }
         }
-        each(Row {
+        book.row(Row {
             part: Part::Routes,
             name: match forward {
                 FORWARD_TRACKED => format!("{}-tracked-{flows}", name(family)),
@@ -94,6 +96,7 @@ fn measure(options: &Options, stop: &Stop, family: Family, each: &mut Each<'_>) 
             ours: with_full,
             peers: vec![with_few],
             goal: None,
+            floor: 0.0,
             note: String::new(),
         });
     }
@@ -230,4 +233,23 @@ fn prefixes(family: Family, routes: u32) -> (String, u32) {
         at = start + units;
     }
     (text, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_prefixes_stay_clear_of_what_is_nobodys_to_route() {
+        let (text, units) = prefixes(Family::V4, 1_000_000);
+        assert_eq!(text.lines().count(), 1_000_000 + 4);
+        assert!((20 << 24) + (units << 8) <= 127 << 24, "{units}");
+    }
+
+    #[test]
+    fn prefixes_of_ipv6_stay_below_the_route_that_covers_them() {
+        let (text, units) = prefixes(Family::V6, 200_000);
+        assert_eq!(text.lines().count(), 200_000 + 1);
+        assert!(units < 1 << 31, "{units}");
+    }
 }

@@ -1,7 +1,34 @@
 //! What is measured: rows of figures, each with its rounds, its peers and its goal.
 
+use crate::Stop;
+use anyhow::Result;
 use headgate_benches::median;
 use serde::Serialize;
+
+/// What has been measured, written down as it comes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Book {
+    pub(crate) rows: Vec<Row>,
+    /// What could not be measured, and why.
+    pub(crate) failed: Vec<String>,
+}
+
+impl Book {
+    pub(crate) fn row(&mut self, row: Row) {
+        println!("{}", row.line());
+        self.rows.push(row);
+    }
+
+    /// Goes on after a row that could not be measured, unless somebody wishes everything to end.
+    pub(crate) fn tried(&mut self, stop: &Stop, result: Result<()>) -> Result<()> {
+        if let Err(error) = result {
+            stop.check()?;
+            eprintln!("{error:#}");
+            self.failed.push(format!("{error:#}"));
+        }
+        Ok(())
+    }
+}
 
 /// The parts of the measurement, in the report's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -60,7 +87,7 @@ pub(crate) enum Goal {
     Most(f64),
     /// At least this.
     Least(f64),
-    /// The first peer takes so many times our time.
+    /// The first peer takes so many times our time, both without [`Row::floor`].
     Times(f64),
 }
 
@@ -74,6 +101,8 @@ pub(crate) struct Row {
     pub(crate) ours: Series,
     pub(crate) peers: Vec<Series>,
     pub(crate) goal: Option<Goal>,
+    /// What everybody's figures contain that is nobody's merit.
+    pub(crate) floor: f64,
     pub(crate) note: String,
 }
 
@@ -115,10 +144,10 @@ impl Row {
         }
     }
 
-    /// The first peer's time over ours.
+    /// The first peer's time over ours, both without the floor.
     pub(crate) fn times(&self) -> Option<f64> {
-        let peer = self.peers.first()?.median();
-        let ours = self.ours.median();
+        let peer = self.peers.first()?.median() - self.floor;
+        let ours = self.ours.median() - self.floor;
         (ours > 0.0 && peer > 0.0).then(|| peer / ours)
     }
 }

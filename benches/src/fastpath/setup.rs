@@ -3,9 +3,10 @@
 
 use crate::acted::{Acting, PORTS};
 use crate::instance::{Shape, count};
+use crate::row::Book;
 use crate::row::{Goal, Part, Row, Series};
 use crate::world::Family;
-use crate::{Each, Options, Stop};
+use crate::{Options, Stop};
 use anyhow::{Context, Result};
 use fastpath::abi::{FORWARD_OFF, Reason, Way};
 use std::time::{Duration, Instant};
@@ -54,13 +55,14 @@ pub(crate) fn names() -> Vec<String> {
 }
 
 /// Measures what the options want, and says each row as it is done.
-pub(crate) fn run(options: &Options, stop: &Stop, each: &mut Each<'_>) -> Result<()> {
+pub(crate) fn run(options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
     for case in CASES {
         if options.wants(case.name) {
             stop.check()?;
-            let row = measure(options, stop, case)
-                .with_context(|| format!("{} cannot be measured", case.name))?;
-            each(row);
+            let result = measure(options, stop, case)
+                .map(|row| book.row(row))
+                .with_context(|| format!("{} cannot be measured", case.name));
+            book.tried(stop, result)?;
         }
     }
     Ok(())
@@ -144,6 +146,7 @@ fn measure(options: &Options, stop: &Stop, case: Case) -> Result<Row> {
             Series::fixed("a second of the device's core", per_core),
         ],
         goal: Some(Goal::Least(GOAL)),
+        floor: 0.0,
         note: [
             format!(
                 "the device took {:.0} % of its core, generator and both ends {:.0} % of the other; two cores of the device \
