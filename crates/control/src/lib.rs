@@ -21,5 +21,5 @@ pub use api::openapi;
 pub use files::{Files, Watch};
 pub use metrics::Exposition;
 pub use process::{Process, Request, Wish};
-pub use reload::{Failure, read, reload};
+pub use reload::{Beside, Failure, read, reload};
 pub use server::{Server, ServerError};

@@ -19,6 +19,9 @@ pub enum Failure {
     /// It cannot be put to use.
     #[error("{0}")]
     Apply(#[from] ApplyError),
+    /// What is beside the engine cannot be as it asks.
+    #[error("{0}")]
+    Beside(String),
     /// The admin interface cannot be had as it asks.
     #[error("{0}")]
     Admin(#[from] ServerError),
@@ -34,10 +37,17 @@ pub fn read(path: &Path) -> (Result<model::Config, model::Errors>, Watch) {
     (config, files.watch())
 }
 
-/// Reads the configuration anew and puts it in force. `cause` is told in the log: who asked. Returns the files to watch from
-/// now on, and what came of it.
+/// What a configuration is for beside the engine.
+pub trait Beside: Send + Sync {
+    /// Puts it in force: whole, or not at all. Says why not, for people.
+    fn apply(&self, config: &model::Config) -> Result<(), String>;
+}
+
+/// Reads the configuration anew and puts it in force, in `beside` and in the engine. `cause` is told in the log: who asked.
+/// Returns the files to watch from now on, and what came of it.
 pub async fn reload(
     engine: &Arc<Engine>,
+    beside: &Arc<dyn Beside>,
     process: &Process,
     server: &mut Server,
     cause: &str,
@@ -45,7 +55,10 @@ pub async fn reload(
     let path = process.config.clone();
     let read = tokio::task::spawn_blocking(move || read(&path)).await;
     let (result, watch) = match read {
-        Ok((Ok(config), watch)) => (put_in_force(engine, server, config).await, Some(watch)),
+        Ok((Ok(config), watch)) => (
+            put_in_force(engine, beside, server, config).await,
+            Some(watch),
+        ),
         Ok((Err(errors), watch)) => (Err(Failure::Read(errors)), Some(watch)),
         Err(_) => (Err(Failure::Panicked), None),
     };
@@ -86,13 +99,25 @@ pub async fn reload(
 
 async fn put_in_force(
     engine: &Arc<Engine>,
+    beside: &Arc<dyn Beside>,
     server: &mut Server,
     config: model::Config,
 ) -> Result<Applied, Failure> {
     let admin = server.prepare(&config.admin)?;
-    let applier = Arc::clone(engine);
-    let applied = tokio::task::spawn_blocking(move || applier.apply(config)).await;
+    let (engine, beside) = (Arc::clone(engine), Arc::clone(beside));
+    let applied = tokio::task::spawn_blocking(move || both(&engine, &*beside, config)).await;
     let applied = applied.map_err(|_| Failure::Panicked)??;
     server.replace(admin);
     Ok(applied)
+}
+
+fn both(engine: &Engine, beside: &dyn Beside, config: model::Config) -> Result<Applied, Failure> {
+    let before = Arc::clone(&engine.snapshot().config);
+    beside.apply(&config).map_err(Failure::Beside)?;
+    engine.apply(config).map_err(|failure| {
+        if let Err(error) = beside.apply(&before) {
+            error!("what was in force before cannot be put in force again: {error}");
+        }
+        failure.into()
+    })
 }

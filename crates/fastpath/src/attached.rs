@@ -73,12 +73,6 @@ pub(crate) fn attach(
     }
     let mut link = attach::attach(program, facts.port.ifindex, wanted)?;
     link.pin(&path)?;
-    if link.mode() == Mode::Generic && wanted == Wanted::Auto {
-        warn!(
-            interface = facts.name,
-            "attached in generic mode, since the driver has no XDP: each packet costs the kernel's own buffer first, several times what native mode costs"
-        );
-    }
     Ok(Attached {
         link,
         taken_over: false,

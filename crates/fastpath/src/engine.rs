@@ -4,10 +4,11 @@
 //! before, and the next process goes on with the same tables.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use addr::Prefix;
 use model::{Config, Forwarding};
 use thiserror::Error;
 use tracing::{info, warn};
@@ -29,7 +30,7 @@ use crate::members::Balancer;
 use crate::names::{self, Kind};
 use crate::nat::{Nat, NatError, Pools};
 use crate::pins::{Pins, Set};
-use crate::shun::Shuns;
+use crate::shun::{ShunError, Shuns};
 use crate::tables::Tables;
 use crate::takeover::{self, Drain};
 use crate::virtuals::{self, Verdicts, VirtualsError};
@@ -38,6 +39,16 @@ use crate::virtuals::{self, Verdicts, VirtualsError};
 #[derive(Debug)]
 pub struct FastPath {
     state: Mutex<State>,
+    /// What is read and written without waiting for whoever changes the state.
+    view: Mutex<Arc<View>>,
+    clock: Clock,
+    fresh: bool,
+}
+
+#[derive(Debug)]
+struct View {
+    tables: Arc<Tables>,
+    settings: Settings,
 }
 
 impl FastPath {
@@ -62,9 +73,18 @@ impl FastPath {
         {
             warn!("not all of the fast path could be removed: {error}");
         }
+        let state = started?;
         Ok(Some(Self {
-            state: Mutex::new(started?),
+            clock: Clock::with_hz(state.clock.hz())?,
+            view: Mutex::new(state.view()),
+            state: Mutex::new(state),
+            fresh: !was_there,
         }))
+    }
+
+    /// Whether nothing was attached before: then whoever cannot go on should [`detach`] it again.
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Puts another configuration in force, which must have a fast path pinned in the same folder.
@@ -73,7 +93,10 @@ impl FastPath {
     ///
     /// What is wrong with it; what was in force stays.
     pub fn apply(&self, config: &Config, verdicts: &Verdicts<'_>) -> Result<(), StartError> {
-        self.state().apply(config, verdicts)
+        let mut state = self.state();
+        let applied = state.apply(config, verdicts);
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = state.view();
+        applied
     }
 
     /// Brings the members to what is said of them. `config` must be that in force.
@@ -99,25 +122,40 @@ impl FastPath {
         self.state().tick()
     }
 
+    /// Has packets from a source dropped for so long.
+    ///
+    /// # Errors
+    ///
+    /// When the list is full, or the source everybody.
+    pub fn shun(&self, source: Prefix, lasting: Duration, reason: u32) -> Result<(), ShunError> {
+        let view = self.now_in_force();
+        let now = self.clock.now()?;
+        Shuns::new(&view.tables, self.clock.hz())?.add(source, now, lasting, reason)
+    }
+
     /// Its tables as they are now; a configuration may put others in their place.
     pub fn with_tables<T>(&self, f: impl FnOnce(&Tables, &Settings) -> T) -> T {
-        let state = self.state();
-        f(state.instance.tables(), state.instance.settings())
+        let view = self.now_in_force();
+        f(&view.tables, &view.settings)
     }
 
     /// The time in jiffies.
     pub fn now(&self) -> io::Result<u32> {
-        self.state().clock.now()
+        self.clock.now()
     }
 
     /// Jiffies a second.
     pub fn hz(&self) -> u32 {
-        self.state().clock.hz()
+        self.clock.hz()
     }
 
     /// Where it is pinned.
     pub fn pins(&self) -> Pins {
         self.state().pins.clone()
+    }
+
+    fn now_in_force(&self) -> Arc<View> {
+        Arc::clone(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,6 +178,18 @@ pub fn detach(pins: &Pins) -> Result<Vec<String>, StartError> {
     Ok(names)
 }
 
+/// Whether what a configuration says of the fast path fits in the tables.
+///
+/// # Errors
+///
+/// What does not.
+pub fn fits(config: &Config) -> Result<(), StartError> {
+    let mut pools = Pools::default();
+    Nat::of(config, &mut pools, |_| 1)?;
+    virtuals::fit(config, &mut pools)?;
+    Ok(())
+}
+
 /// What a configuration and the machine come to, before anything is changed.
 struct Plan {
     capacities: Capacities,
@@ -150,6 +200,7 @@ struct Plan {
 
 impl Plan {
     fn of(config: &Config, path: &model::FastPath) -> Result<Self, StartError> {
+        fits(config)?;
         let mut interfaces = Vec::new();
         for interface in &path.interfaces {
             let facts =
@@ -205,6 +256,13 @@ struct State {
 }
 
 impl State {
+    fn view(&self) -> Arc<View> {
+        Arc::new(View {
+            tables: self.instance.shared_tables(),
+            settings: *self.instance.settings(),
+        })
+    }
+
     fn start(pins: Pins, config: &Config, verdicts: &Verdicts<'_>) -> Result<Self, StartError> {
         let Some(path) = &config.fast_path else {
             return Err(StartError::Gone);
@@ -218,6 +276,11 @@ impl State {
         pins.remove_dead_links().map_err(table)?;
         let instance = load(&pins, &set, &plan, config, path, &clock)?;
         let balancer = virtuals::restored(instance.tables()).map_err(table)?;
+        let down = virtuals::down(instance.tables()).map_err(table)?;
+        // Until monitors know better, a member is as an earlier process knew it.
+        let verdicts: &Verdicts<'_> = &|pool, address| {
+            verdicts(pool, address).or_else(|| down.contains(&address).then_some(virtuals::DOWN))
+        };
         let mut state = Self {
             pins,
             clock,
@@ -422,13 +485,11 @@ fn load(
         // What a start that failed has left.
         set.remove()?;
     }
-    let mut instance = Instance::load_with(&plan.capacities, &settings, reused)?;
     let own = match reused {
-        Some(_) => [SETTINGS, names::TABLE]
-            .into_iter()
-            .map(|name| Ok((name, set.table(name)?)))
-            .collect::<io::Result<Vec<_>>>()
-            .map_err(table)?,
+        Some(_) => vec![
+            (SETTINGS, set.table(SETTINGS).map_err(table)?),
+            (names::TABLE, set.table(names::TABLE).map_err(table)?),
+        ],
         None => {
             let (key, value) = (size_of::<u32>(), size_of::<Settings>());
             let told = map::create(MapType::Array, SETTINGS, key as u32, value as u32, 1, 0);
@@ -438,9 +499,7 @@ fn load(
             ]
         }
     };
-    for (name, handle) in own {
-        instance.add_table(name, handle);
-    }
+    let instance = Instance::load_with(&plan.capacities, &settings, reused, own)?;
     let settings = *instance.settings();
     instance
         .tables()

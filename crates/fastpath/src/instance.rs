@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use xdp::libbpf_rs::{self, MapCore, MapHandle, Object, ObjectBuilder, OpenObject};
 use xdp::object::{self, LoadError};
@@ -17,7 +18,7 @@ use crate::tables::Tables;
 #[derive(Debug)]
 pub struct Instance {
     object: Object,
-    tables: Tables,
+    tables: Arc<Tables>,
     settings: Settings,
     capacities: Capacities,
 }
@@ -28,14 +29,16 @@ pub(crate) const OWN: [&str; 3] = ["chain", "works4", "works6"];
 impl Instance {
     /// Loads the programs with tables of their own. Of the settings, what follows from the capacities is set here.
     pub fn load(capacities: &Capacities, settings: &Settings) -> Result<Self, LoadError> {
-        Self::load_with(capacities, settings, None)
+        Self::load_with(capacities, settings, None, Vec::new())
     }
 
-    /// The same, with the tables that are pinned in the folder `reused`, which must be of the same layout.
+    /// The same, with the tables that are pinned in the folder `reused`, which must be of the same layout, and with tables
+    /// that the programs do not know.
     pub(crate) fn load_with(
         capacities: &Capacities,
         settings: &Settings,
         reused: Option<&Path>,
+        more: Vec<(&str, MapHandle)>,
     ) -> Result<Self, LoadError> {
         let mut settings = *settings;
         capacities.tell(&mut settings);
@@ -53,6 +56,9 @@ impl Instance {
             Ok(())
         })?;
         let mut tables = Tables::default();
+        for (name, table) in more {
+            tables.insert(name, table);
+        }
         for map in object.maps() {
             let name = map.name().to_string_lossy().into_owned();
             if !name.contains('.') {
@@ -66,7 +72,7 @@ impl Instance {
         }
         Ok(Self {
             object,
-            tables,
+            tables: Arc::new(tables),
             settings,
             capacities: *capacities,
         })
@@ -95,9 +101,9 @@ impl Instance {
         &self.tables
     }
 
-    /// Adds a table that the programs do not know.
-    pub(crate) fn add_table(&mut self, name: &str, table: MapHandle) {
-        self.tables.insert(name, table);
+    /// Its tables, for longer than it lives.
+    pub(crate) fn shared_tables(&self) -> Arc<Tables> {
+        Arc::clone(&self.tables)
     }
 
     /// What the programs were told.

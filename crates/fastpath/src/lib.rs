@@ -25,7 +25,7 @@ mod virtuals;
 
 pub use capacity::Capacities;
 pub use clock::Clock;
-pub use engine::{FastPath, StartError, detach};
+pub use engine::{FastPath, StartError, detach, fits};
 pub use instance::Instance;
 pub use pins::{Pins, Set};
 pub use see::Sight;

@@ -1,16 +1,17 @@
 //! Virtuals and members in the tables: what the balancer wants written is written, and numbers get their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 
+use balance::{Admin, Health};
 use model::{Config, PortSet, Snat};
 use thiserror::Error;
 use xdp::libbpf_rs::libbpf_sys::BPF_F_INNER_MAP;
 use xdp::libbpf_rs::{MapCore, MapFlags, MapType};
 use xdp::map;
 
-use crate::abi::{Member, SNAT_AUTOMAP, Source, Spans, Tally, VipKey, VirtualServer};
+use crate::abi::{Member, SNAT_AUTOMAP, Source, Spans, Tally, VipKey, VirtualServer, narrowed};
 use crate::members::{Balancer, TooMany, Verdict, Write};
 use crate::names::{self, Kind};
 use crate::nat::{NatError, Pools, source_with_ports};
@@ -28,6 +29,27 @@ pub(crate) fn restored(tables: &Tables) -> io::Result<Balancer> {
     Ok(Balancer::restored(&members, &virtuals, &vips, &spans))
 }
 
+/// A member that does not answer.
+pub(crate) const DOWN: Verdict = Verdict {
+    health: Health::Down,
+    admin: Admin::Enabled,
+    weight: 1,
+};
+
+/// The members that are not used, as the tables have them.
+pub(crate) fn down(tables: &Tables) -> io::Result<HashSet<SocketAddr>> {
+    let members = used(tables.entries::<u32, Member>("members")?);
+    let down = members.iter().filter(|(_, member)| member.state == 0);
+    Ok(down
+        .map(|(_, member)| SocketAddr::new(narrowed(member.addr, member.family), member.port.get()))
+        .collect())
+}
+
+/// Whether the configuration's virtuals fit in tables.
+pub(crate) fn fit(config: &Config, pools: &mut Pools) -> Result<(), VirtualsError> {
+    wanted(&mut Balancer::new(), config, pools, &|_, _| None).map(|_| ())
+}
+
 /// Brings the tables to what the configuration and the verdicts say. Addresses of pools that clients are translated to are
 /// added to `pools`; the caller has them written.
 pub(crate) fn apply(
@@ -37,6 +59,26 @@ pub(crate) fn apply(
     pools: &mut Pools,
     verdicts: &Verdicts<'_>,
 ) -> Result<(), VirtualsError> {
+    let writes = wanted(balancer, config, pools, verdicts)?;
+    for write in writes {
+        perform(tables, &write)?;
+    }
+    name(balancer, tables)?;
+    Ok(())
+}
+
+fn wanted(
+    balancer: &mut Balancer,
+    config: &Config,
+    pools: &mut Pools,
+    verdicts: &Verdicts<'_>,
+) -> Result<Vec<Write>, VirtualsError> {
+    // Before anything is changed.
+    for server in config.virtuals.values() {
+        if let Some(Snat::Pool(prefixes)) = server.fast().map(|fast| fast.snat) {
+            pools.add(&prefixes)?;
+        }
+    }
     let mut wrong = None;
     let writes = balancer.apply(config, verdicts, &mut |snat, family| {
         source(snat, family, pools).unwrap_or_else(|error| {
@@ -44,14 +86,10 @@ pub(crate) fn apply(
             Source::default()
         })
     })?;
-    if let Some(error) = wrong {
-        return Err(error.into());
+    match wrong {
+        Some(error) => Err(error.into()),
+        None => Ok(writes),
     }
-    for write in writes {
-        perform(tables, &write)?;
-    }
-    name(balancer, tables)?;
-    Ok(())
 }
 
 /// Why virtuals are not as the configuration wants them.

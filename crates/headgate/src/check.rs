@@ -17,6 +17,11 @@ pub(crate) fn check(config: &Config) -> ExitCode {
                 eprintln!("{}: {}", path.display(), counted(problems.len(), "error"));
                 return ExitCode::FAILURE;
             }
+            if let Err(error) = fastpath::fits(&config) {
+                eprintln!("{error}");
+                eprintln!("{}: 1 error", path.display());
+                return ExitCode::FAILURE;
+            }
             println!("{}: ok: {}", path.display(), summary(&config));
             ExitCode::SUCCESS
         }

@@ -3,7 +3,6 @@
 
 pub(crate) mod args;
 mod flows;
-#[expect(dead_code, reason = "the process that runs hands it over next")]
 pub(crate) mod metrics;
 mod show;
 mod shun;

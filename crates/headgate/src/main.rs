@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod commands;
 mod demo;
+mod fast;
 mod fastpath;
 mod log;
 mod notify;

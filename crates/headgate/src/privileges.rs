@@ -185,9 +185,19 @@ fn needed(config: &Config) -> CapsHashSet {
         .flat_map(|service| service.listen.iter().map(model::Listen::socket))
         .chain(config.admin.listen);
     let low = addresses.any(|address| (1..FIRST_FREE_PORT).contains(&address.port()));
-    low.then_some(Capability::CAP_NET_BIND_SERVICE)
+    let mut needed: CapsHashSet = low
+        .then_some(Capability::CAP_NET_BIND_SERVICE)
         .into_iter()
-        .collect()
+        .collect();
+    if config.fast_path.is_some() {
+        // A reload loads programs and attaches them, and tables are written all the time.
+        needed.extend([
+            Capability::CAP_BPF,
+            Capability::CAP_NET_ADMIN,
+            Capability::CAP_PERFMON,
+        ]);
+    }
+    needed
 }
 
 /// Folders and files that another user than root could not make.
@@ -231,6 +241,26 @@ fn prepare_files(
             warnings.push(format!("cannot make {}: {error}", file.display()));
         }
     }
+    if let Some(path) = &config.fast_path
+        && let Err(error) = give_pins(&path.pin, identity)
+    {
+        warnings.push(error);
+    }
+}
+
+/// Makes the folder of pins, and hands over all in it.
+fn give_pins(root: &Path, identity: &Identity) -> Result<(), String> {
+    fn all(path: &Path, identity: &Identity) -> io::Result<()> {
+        chown(path, Some(identity.uid), Some(identity.gid))?;
+        if path.is_dir() {
+            for entry in fs::read_dir(path)? {
+                all(&entry?.path(), identity)?;
+            }
+        }
+        Ok(())
+    }
+    xdp::pin::mounted(root).map_err(|error| error.to_string())?;
+    all(root, identity).map_err(|error| format!("cannot hand over {}: {error}", root.display()))
 }
 
 /// Makes the file if it is not there, and hands it to who will write to it, if it was root's.
@@ -342,7 +372,9 @@ mod tests {
 pools: {p: {members: []}}
 virtuals: {a: {protocol: fast, listen: '192.0.2.1:443', pool: p}}
 ";
-        assert!(needed(&config(text)).is_empty());
+        let needed = needed(&config(text));
+        assert!(!needed.contains(&Capability::CAP_NET_BIND_SERVICE));
+        assert!(needed.contains(&Capability::CAP_BPF));
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! `headgate run`: the life of the process from its start through reloads and upgrades to its end.
 
 use crate::args::{self, Run};
+use crate::fast::{Carer, Fast};
+use crate::fastpath::metrics;
 use crate::log::Log;
 use crate::privileges;
 use crate::upgrade::{Handoff, Program};
 use crate::{notify, privileges::PrivilegeError};
-use control::{Process, Request, Server, ServerError, Watch, Wish};
+use control::{Beside, Process, Request, Server, ServerError, Watch, Wish};
+use fastpath::stats::Stats;
 use proxy::{ApplyError, Engine, Options};
 use std::fs;
 use std::io;
@@ -36,6 +39,8 @@ enum StartError {
     Config(#[from] model::Errors),
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
+    #[error(transparent)]
+    FastPath(#[from] fastpath::StartError),
     #[error(transparent)]
     Engine(#[from] ApplyError),
     #[error(transparent)]
@@ -74,11 +79,18 @@ fn serve(args: &Run, handoff: &mut Handoff) -> Result<(), StartError> {
     for warning in warnings {
         warn!("{warning}");
     }
+    let fast = Fast::start(&config)?;
     let options = Options {
         pin: true,
+        shun: fast.shun_list(),
         ..Options::default()
     };
-    let engine = Arc::new(Engine::start(config.clone(), handoff.listeners(), options)?);
+    let engine =
+        Engine::start(config.clone(), handoff.listeners(), options).inspect_err(|_| fast.undo())?;
+    let engine = Arc::new(engine);
+    let carer = fast
+        .look_after(&engine)
+        .map_err(system("start the thread of the fast path"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .thread_name("hg-control")
@@ -86,6 +98,14 @@ fn serve(args: &Run, handoff: &mut Handoff) -> Result<(), StartError> {
         .map_err(system("start the runtime of the admin API"))?;
     let result = runtime.block_on(async {
         let (process, requests) = Process::new(args::VERSION, path);
+        if let Some(path) = fast.path().cloned() {
+            process.expose(move |out| {
+                // What can't be read now may be the next time.
+                if let Ok(stats) = path.with_tables(|tables, _| Stats::read(tables)) {
+                    metrics::write(out, &stats);
+                }
+            });
+        }
         let process = Arc::new(process);
         let server = Server::start(
             Arc::clone(&engine),
@@ -107,6 +127,8 @@ fn serve(args: &Run, handoff: &mut Handoff) -> Result<(), StartError> {
         );
         let life = Life {
             engine: Arc::clone(&engine),
+            fast: Arc::new(fast),
+            carer,
             process,
             server,
             watch,
@@ -171,6 +193,8 @@ enum End {
 
 struct Life<'a> {
     engine: Arc<Engine>,
+    fast: Arc<Fast>,
+    carer: Option<Carer>,
     process: Arc<Process>,
     server: Server,
     watch: Watch,
@@ -227,8 +251,15 @@ impl Life<'_> {
 
     async fn reload(&mut self, cause: &str) -> Result<String, String> {
         notify::reloading();
-        let (watch, result) =
-            control::reload(&self.engine, &self.process, &mut self.server, cause).await;
+        let beside: Arc<dyn Beside> = self.fast.clone();
+        let (watch, result) = control::reload(
+            &self.engine,
+            &beside,
+            &self.process,
+            &mut self.server,
+            cause,
+        )
+        .await;
         if let Some(watch) = watch {
             self.watch = watch;
         }
@@ -272,6 +303,10 @@ impl Life<'_> {
             }
             Err(why) => {
                 error!("not upgraded; this process goes on: {why}");
+                let config = Arc::clone(&self.engine.snapshot().config);
+                if let Err(error) = self.fast.apply(&config) {
+                    error!("{error}");
+                }
                 if let Err(error) = self.server.reclaim_socket() {
                     error!("{error}");
                 }
@@ -288,6 +323,10 @@ impl Life<'_> {
         requests: &mut mpsc::Receiver<Request>,
     ) {
         let limits = self.engine.snapshot().config.limits.clone();
+        if end == End::Replaced {
+            // The fast path is the other process's.
+            self.carer = None;
+        }
         let limit = match end {
             End::Told => {
                 notify::stopping("draining");
@@ -328,6 +367,10 @@ impl Life<'_> {
             () = refuse => {}
         }
         self.server.close();
+        if end == End::Told {
+            self.carer = None;
+            self.fast.end(&self.engine.snapshot().config);
+        }
     }
 }
 

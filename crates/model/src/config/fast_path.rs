@@ -19,6 +19,9 @@ config! {
         pub interfaces: Vec<Interface> = Vec::new(),
         /// The folder of a BPF file system where programs and tables stay while the process is replaced.
         pub pin: PathBuf = PathBuf::from("/sys/fs/bpf/headgate"),
+        /// Whether it stays in force when Headgate is told to end, as it does when Headgate dies. `headgate fastpath detach`
+        /// takes it off.
+        pub keep: bool = true,
         /// What becomes of packets that are for no virtual and not for this machine.
         pub forward: Forwarding = Forwarding::Tracked,
         /// How much the tables hold.
