@@ -246,7 +246,7 @@ fn a_full_table_forwards_what_it_cannot_remember() {
                 assert_eq!(held.iter().filter(|flow| !flow.half).count(), flows);
                 // Those that were there are as they were.
                 let missed = rig.rises(Reason::TableMiss, || {
-                    (0..flows).for_each(|n| talk(rig, f, n))
+                    (0..flows).for_each(|n| talk(rig, f, n));
                 });
                 assert_eq!(missed, 0);
                 // One ends; one comes in.

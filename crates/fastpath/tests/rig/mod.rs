@@ -431,7 +431,7 @@ impl Random {
 
     /// Below `n`.
     pub fn below(&mut self, n: usize) -> usize {
-        ((self.next() >> 32) * n as u64 >> 32) as usize
+        (((self.next() >> 32) * n as u64) >> 32) as usize
     }
 
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {

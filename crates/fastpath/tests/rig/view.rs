@@ -167,15 +167,15 @@ impl<'f> View<'f> {
     /// Layer 4 without what translation may change: ports, echoes' identifiers, checksums.
     pub fn untranslated(&self) -> Vec<u8> {
         let mut body = self.body().to_vec();
-        let zero: &[std::ops::Range<usize>] = match self.proto {
+        let zero: &[(usize, usize)] = match self.proto {
             _ if self.is_later() => &[],
-            6 => &[0..4, 16..18],
-            17 => &[0..4, 6..8],
-            _ if self.is_icmp() => &[2..6],
+            6 => &[(0, 4), (16, 18)],
+            17 => &[(0, 4), (6, 8)],
+            _ if self.is_icmp() => &[(2, 6)],
             _ => &[],
         };
-        for range in zero {
-            body[range.clone()].fill(0);
+        for (start, end) in zero {
+            body[*start..*end].fill(0);
         }
         body
     }
