@@ -89,7 +89,7 @@ static __always_inline bool read_segment(struct xdp_md *ctx, struct segment *s)
     header = (tcp->offset >> 4) * 4;
     if (header < sizeof(*tcp) || header > total)
         return false;
-    s->frame = end - data;
+    s->frame = bpf_xdp_get_buff_len(ctx);
     s->data = total - header;
     s->seq = bpf_ntohl(tcp->seq);
     s->ack = bpf_ntohl(tcp->ack);
@@ -205,7 +205,7 @@ static __always_inline struct acted *counts_of_cpu(void)
 }
 
 /* On the interface that the SYNs go out of. */
-SEC("xdp")
+SEC("xdp.frags")
 int client(struct xdp_md *ctx)
 {
     struct acted *counts = counts_of_cpu();
@@ -267,7 +267,7 @@ int client(struct xdp_md *ctx)
 }
 
 /* On the interface that the SYNs arrive at. */
-SEC("xdp")
+SEC("xdp.frags")
 int server(struct xdp_md *ctx)
 {
     struct acted *counts = counts_of_cpu();

@@ -85,7 +85,7 @@ pub enum PacketError {
     },
     /// The interface takes none of the frames.
     #[error(
-        "interface {interface} takes no live frames; a veth does when its other end has an XDP program or GRO \
+        "interface {interface} takes no live frames; a veth does when its other end has a native XDP program or GRO \
          (ethtool -K PEER gro on), and every interface takes frames from a socket"
     )]
     Refused {

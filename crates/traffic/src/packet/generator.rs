@@ -1,7 +1,7 @@
 //! A generator: threads, each with a sender and a part of the flows, that start together and stop together.
 
 use super::error::PacketError;
-use super::place::{Place, pin_to_core};
+use super::place::{Place, pin_to_core, wake_in_time};
 use super::sender::{LONGEST_LIVE, Sender, Sent, What};
 use super::socket::SocketSender;
 use super::stream::Part;
@@ -233,6 +233,7 @@ impl Progress {
 
 fn prepare(plan: &Plan, core: Option<usize>, part: Part) -> Result<Box<dyn Steps>, PacketError> {
     plan.place.enter()?;
+    wake_in_time();
     if let Some(core) = core {
         pin_to_core(core)?;
     }

@@ -112,6 +112,15 @@ pub fn pin_to_core(core: usize) -> Result<(), PacketError> {
     xdp::netns::pin_to_core(0, core).map_err(|source| PacketError::Core { core, source })
 }
 
+/// Has the calling thread wake up from sleep when it should, and not up to 50 µs later.
+pub(super) fn wake_in_time() {
+    #[expect(unsafe_code, reason = "std has no such setting")]
+    // SAFETY: a number is all that is passed. Should it fail, the thread sleeps longer.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1)
+    };
+}
+
 /// Nanoseconds on the clock that programs in the kernel read.
 pub(super) fn monotonic() -> u64 {
     let mut time = libc::timespec {

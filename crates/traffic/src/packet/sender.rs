@@ -35,16 +35,25 @@ const PACED_CALL: u64 = 4096;
 const UNPARKED: u64 = 64;
 
 /// Below this many frames a second the thread sleeps between bursts instead of looking for when the next is due.
-const SLEEPS_BELOW: f64 = 50_000.0;
+const SLEEPS_BELOW: f64 = 600_000.0;
 
-/// How long it sleeps.
+/// How many frames fall due while it sleeps, unless that is too long a time: what rings have room for several times over.
+const BURST: f64 = 64.0;
+
+/// How long it sleeps at most.
+const LONGEST_NAP: Duration = Duration::from_millis(20);
+
+/// How long it sleeps at least: as the clock of sleepers goes.
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
+
+/// How long it sleeps for a burst at most; at low rates frames are sent one by one.
 const NAP: Duration = Duration::from_millis(1);
-
-/// The programs that count refused frames.
-const REFUSALS: [&str; 2] = ["refused", "impossible"];
 
 /// As many frames are sent after a nap at most: what rings take at once.
 const LARGEST_BURST: u64 = 128;
+
+/// The programs that count refused frames.
+const REFUSALS: [&str; 2] = ["refused", "impossible"];
 
 /// What is sent.
 #[derive(Clone, Debug)]
@@ -161,9 +170,9 @@ impl Sender {
         self.rate = rate.filter(|rate| *rate > 0.0);
         let second = 1e9 * 256.0;
         let interval = self.rate.map_or(0.0, |rate| second / rate);
-        let bursts = self.rate.is_some_and(|rate| rate < SLEEPS_BELOW);
+        let sleeps = self.rate.is_some_and(|rate| rate < SLEEPS_BELOW);
         self.set(Word::Interval, interval as u64);
-        self.set(Word::Gap, if bursts { 0 } else { (interval * 0.5) as u64 });
+        self.set(Word::Gap, if sleeps { 0 } else { interval as u64 / 2 });
         self.set(Word::Missed, (second / 10.0).max(interval) as u64);
         self.set(Word::Earliest, 0);
         self.set(Word::Next, monotonic() << 8);
@@ -188,7 +197,7 @@ impl Sender {
     pub(super) fn step(&mut self, left: u64) -> Result<(), PacketError> {
         let frames = match self.rate {
             None => left.min(CALL * self.longer()),
-            Some(rate) if rate < SLEEPS_BELOW => left.min(self.nap(rate)),
+            Some(rate) if rate < SLEEPS_BELOW => self.nap(rate).min(left),
             Some(_) => PACED_CALL * self.longer(),
         };
         match run::live(
@@ -218,15 +227,19 @@ impl Sender {
         if self.parking.is_some() { 1 } else { UNPARKED }
     }
 
-    /// Sleeps until a frame is due and somewhat longer, and gives how many then are.
+    /// Sleeps until a frame is due and somewhat longer, and gives how many runs of the program are to follow.
     fn nap(&self, rate: f64) -> u64 {
         let next = self.word(Word::Next) >> 8;
         let ahead = Duration::from_nanos(next.saturating_sub(monotonic()));
-        if !ahead.is_zero() {
-            thread::sleep(ahead.clamp(NAP, 20 * NAP));
-        }
+        let nap = |frames: f64| Duration::from_secs_f64(frames / rate).clamp(SHORTEST_NAP, NAP);
+        thread::sleep(if ahead.is_zero() {
+            // Kept from its work: it catches up at twice its rate, so that rings are emptied in between.
+            nap(LARGEST_BURST as f64 / 2.0)
+        } else {
+            ahead.max(nap(BURST)).min(LONGEST_NAP)
+        });
+        // And one for what falls due in the meantime; runs that find no frame due cost little.
         let due = monotonic().saturating_sub(next) as f64 * rate / 1e9;
-        // One more for what falls due in the meantime; runs that find no frame due cost little.
         (due as u64 + 2).min(LARGEST_BURST)
     }
 
