@@ -2,6 +2,7 @@
 //! it or not.
 
 pub(crate) mod args;
+mod decap;
 mod flows;
 pub(crate) mod metrics;
 mod show;
@@ -10,12 +11,14 @@ mod stats;
 mod text;
 
 use args::{Fastpath, FastpathCommand, Flows, Kind, Shun, Where};
+use fastpath::decap::DecapError;
 use fastpath::see::SeeError;
 use fastpath::shun::ShunError;
 use fastpath::{Pins, Sight};
 use std::io::{self, Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use xdp::require::Missing;
 
 /// Where it is pinned if nobody says otherwise, as the configuration has it.
 const PIN: &str = "/sys/fs/bpf/headgate";
@@ -31,6 +34,10 @@ enum Error {
     See(#[from] SeeError),
     #[error(transparent)]
     Shun(#[from] ShunError),
+    #[error(transparent)]
+    Decap(#[from] DecapError),
+    #[error(transparent)]
+    Missing(#[from] Missing),
     #[error("cannot detach: {0}")]
     Detach(#[from] fastpath::StartError),
     #[error("there is no {kind} {asked:?}; there are: {}", .known.join(", "))]
@@ -61,6 +68,7 @@ pub(crate) fn fastpath(args: &Fastpath) -> ExitCode {
         FastpathCommand::Show { json } => show::show(&args.place, *json),
         FastpathCommand::Stats(stats) => stats::stats(&args.place, stats),
         FastpathCommand::Detach => detach(&args.place),
+        FastpathCommand::Decap(args) => decap::decap(args),
     })
 }
 

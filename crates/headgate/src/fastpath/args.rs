@@ -5,8 +5,10 @@ use addr::Prefix;
 use clap::{Args, Subcommand};
 use fastpath::abi::{State, Way};
 use fastpath::flows;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use xdp::attach::Wanted;
 
 /// Where the fast path is pinned.
 #[derive(Args, Clone, Default)]
@@ -40,6 +42,30 @@ pub(crate) enum FastpathCommand {
     Stats(Stats),
     /// Take it off all interfaces of this network namespace and remove its tables; the kernel has every packet then
     Detach,
+    /// Have this machine, a member of a virtual in mode ipip, unpack what Headgate sends it
+    Decap(Decap),
+}
+
+#[derive(Args)]
+pub(crate) struct Decap {
+    /// The interface on which tunnels come in
+    #[arg(long, value_name = "INTERFACE")]
+    pub(crate) interface: String,
+    /// An address at which tunnels end; without any, those that the interface has
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["detach", "show"])]
+    pub(crate) address: Vec<IpAddr>,
+    /// Where in the way of a packet the program runs: auto, native or generic
+    #[arg(long, default_value = "auto", value_parser = mode)]
+    pub(crate) mode: Wanted,
+    /// Take it off again
+    #[arg(long, conflicts_with = "show")]
+    pub(crate) detach: bool,
+    /// Show what it did so far, and change nothing
+    #[arg(long)]
+    pub(crate) show: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -231,6 +257,15 @@ pub(crate) enum ShunCommand {
     },
     /// Let everybody pass again
     Flush,
+}
+
+fn mode(text: &str) -> Result<Wanted, String> {
+    match text {
+        "auto" => Ok(Wanted::Auto),
+        "native" => Ok(Wanted::Native),
+        "generic" => Ok(Wanted::Generic),
+        _ => Err("there are: auto, native, generic".to_owned()),
+    }
 }
 
 fn protocol(text: &str) -> Result<u8, String> {
