@@ -79,6 +79,8 @@ struct state {
     __u32 source, destination, sport, dport; /* the flow, as offsets in the ranges */
     __u32 size;     /* place in the pattern */
     __u32 epoch;    /* how often the flows have been gone through */
+    __u32 error;    /* why frames cannot leave by the interface at all: an errno */
+    __u32 pad;
 };
 
 /* Whose refused frames are counted. */

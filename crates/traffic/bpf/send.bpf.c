@@ -286,12 +286,14 @@ int BPF_PROG(refused, const struct net_device *from, const struct net_device *to
     return 0;
 }
 
-/* Counts what did not come as far, as the interface cannot take live frames at all. */
+/* Tells why frames do not even come as far: the interface takes none, or none of this length. */
 SEC("tp_btf/xdp_redirect_err")
-int BPF_PROG(impossible, const struct net_device *from)
+int BPF_PROG(impossible, const struct net_device *from, const void *program, const void *to, int error)
 {
-    if (ours(from))
+    if (error < 0 && ours(from)) {
+        state.error = -error;
         __sync_fetch_and_add(&state.refused, 1);
+    }
     return 0;
 }
 

@@ -67,6 +67,8 @@ pub(super) struct State {
     pub(super) dport: u32,
     pub(super) size: u32,
     pub(super) epoch: u32,
+    pub(super) error: u32,
+    pub(super) pad: u32,
 }
 
 #[repr(C)]
@@ -140,7 +142,7 @@ macro_rules! shared {
 
 shared! {
     Stream = TEMPLATE + 2 * 4 + 8 + 4 * 2 + 2 * PATTERN + 4 * 8 + 3 * 8,
-    State = 10 * 8 + 6 * 4,
+    State = 10 * 8 + 8 * 4,
     Device = 16,
     Replayed = 8 + REPLAY_FRAME,
     Receiving = 8,

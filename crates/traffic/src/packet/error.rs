@@ -83,14 +83,17 @@ pub enum PacketError {
         /// What the kernel said.
         source: io::Error,
     },
-    /// The interface takes none of the frames.
+    /// The interface does not take the frames.
     #[error(
-        "interface {interface} takes no live frames; a veth does when its other end has a native XDP program or GRO \
-         (ethtool -K PEER gro on), and every interface takes frames from a socket"
+        "interface {interface} does not take live frames: {source}; it must be up, and its MTU and its peer's large enough; a veth \
+         takes them when its other end has a native XDP program or GRO (ethtool -K PEER gro on), and every interface takes \
+         frames from a socket"
     )]
     Refused {
         /// Its name.
         interface: String,
+        /// What the kernel said.
+        source: io::Error,
     },
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]

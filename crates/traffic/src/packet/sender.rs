@@ -211,15 +211,18 @@ impl Sender {
                 interface: self.interface.clone(),
                 source: error,
             }),
-            _ => {
-                let sent = self.sent();
-                if sent.frames > 0 && sent.refused >= sent.frames && sent.frames < frames * 2 {
-                    return Err(PacketError::Refused {
-                        interface: self.interface.clone(),
-                    });
-                }
-                Ok(())
-            }
+            _ => self.possible(),
+        }
+    }
+
+    /// Whether the interface takes frames at all; there may be no room for some in spite of that.
+    fn possible(&self) -> Result<(), PacketError> {
+        match self.word(Word::Error) as u32 as i32 {
+            0 => Ok(()),
+            error => Err(PacketError::Refused {
+                interface: self.interface.clone(),
+                source: io::Error::from_raw_os_error(error),
+            }),
         }
     }
 
@@ -305,6 +308,8 @@ enum Word {
     Earliest,
     Missed,
     Refused = 9,
+    // Its lower half.
+    Error = 13,
 }
 
 fn replayed(frame: &[u8]) -> abi::Replayed {

@@ -387,14 +387,30 @@ fn what_an_interface_does_not_take_is_told() {
     let world = World::new();
     // Nobody receives by NAPI there, so that nothing can be handed over.
     world.far.gro("far0", false).expect("GRO");
-    let what = What::Stream(world.stream("192.0.2.10", "192.0.2.11"));
+    let stream = world.stream("192.0.2.10", "192.0.2.11");
+    assert_eq!(refused(&world, &stream), Some(libc::EOPNOTSUPP));
+    world.far.gro("far0", true).expect("GRO");
+    // Longer than the MTU with a VLAN tag.
+    let long = Stream {
+        sizes: "60:9,1519:1".parse().expect("sizes"),
+        ..stream.clone()
+    };
+    assert_eq!(refused(&world, &long), Some(libc::EMSGSIZE));
+    world.near.ip(&["link set near0 down"]).expect("a link");
+    assert_eq!(refused(&world, &stream), Some(libc::ENETDOWN));
+}
+
+/// Why an interface does not take a stream.
+fn refused(world: &World, stream: &Stream) -> Option<i32> {
+    let what = What::Stream(stream.clone());
     world.near.run(|| {
         let place = Place::here("near0");
         let mut sender = Sender::new(&place, &what, Part::WHOLE, false).expect("a sender");
-        let error = sender.send(1000, &Stop::default()).expect_err("refused");
-        assert!(matches!(error, PacketError::Refused { .. }), "{error}");
-        assert_eq!(sender.sent().refused, sender.sent().frames);
-    });
+        match sender.send(1000, &Stop::default()) {
+            Err(PacketError::Refused { source, .. }) => source.raw_os_error(),
+            other => panic!("{other:?}"),
+        }
+    })
 }
 
 #[test]
