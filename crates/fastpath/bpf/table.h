@@ -5,6 +5,7 @@
  * given back. Who has read a slot looks at the entry again: if it is the same, so was the slot. */
 #ifndef TABLE_CONSTANTS
 #define TABLE_CONSTANTS
+#define ROOMY 3 /* free ways with which a first bucket is taken without a look at the second: most look-ups then need only it */
 #define SWEEP 4 /* slots that are looked over for each that is taken */
 
 /* The place of the first entry with the tag, or WAYS. */
@@ -258,7 +259,7 @@ STAGE int F(sweep)(__u32 now, __u32 slots)
     return removed;
 }
 
-/* Enters a slot under a hash, in the emptier of its buckets; what has expired there gives way. 1 unless there is no room. */
+/* Enters a slot under a hash: in the first of its buckets while that is roomy, else in the emptier; what has expired there gives way. 1 unless there is no room. */
 STAGE int F(link)(__u64 hash, __u32 slot, __u32 now)
 {
     __u64 value = (__u64)tag_of(hash) << 32 | slot;
@@ -272,7 +273,7 @@ STAGE int F(link)(__u64 hash, __u32 slot, __u32 now)
         __u32 free = free_ways(a), free_b = free_ways(b), way;
         struct bucket *into = a;
 
-        if (bits(free_b) > bits(free)) {
+        if (bits(free) < ROOMY && bits(free_b) > bits(free)) {
             into = b;
             free = free_b;
         }
