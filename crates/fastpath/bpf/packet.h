@@ -128,6 +128,8 @@ INLINE int F(parse_ip)(struct xdp_md *ctx, void *data, void *end, PACKET *p)
             if (at > 200)
                 return counted(PASS_OPTIONS, XDP_PASS);
         }
+        if (unlikely(at > (__u32)ETH_HLEN + p->size))
+            return counted(DROP_MALFORMED, XDP_DROP);
         /* More of them than are walked. */
         if (unlikely(!(p->kind & KIND_LATER) && (next == EXT_HOP_BY_HOP || next == EXT_ROUTING ||
                                                  next == EXT_FRAGMENT || next == EXT_DESTINATION)))

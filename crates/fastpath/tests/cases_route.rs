@@ -459,6 +459,19 @@ fn headers_at_odds_are_dropped() {
             Verdict::Drop,
             Reason::DropMalformed,
         );
+        // One that is not in the packet, as its length says, but in the frame.
+        for kind in [0, 43, 60] {
+            let mut empty = rig.arriving(Left, &kinds(Family::V6)[5].clone().extension(kind));
+            empty[18..20].fill(0);
+            let verdict = Verdict::Drop;
+            rig.frame_case("no extension", Left, &empty, verdict, Reason::DropMalformed);
+        }
+        let mut empty = rig.arriving(Left, &kinds(Family::V6)[5]);
+        empty[18..20].fill(0);
+        empty[20] = 44;
+        empty[54..62].copy_from_slice(&[132, 0, 0, 0, 0, 0, 0, 1]);
+        let verdict = Verdict::Drop;
+        rig.frame_case("no fragment", Left, &empty, verdict, Reason::DropMalformed);
     });
 }
 
