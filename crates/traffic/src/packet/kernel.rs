@@ -4,6 +4,7 @@
 use super::error::PacketError;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use xdp::attach::{self, AttachError, Attachment, Mode, Wanted};
 use xdp::libbpf_rs::{self, MapHandle, Object, OpenObject};
 use xdp::map::{Pod, bytes_of};
 use xdp::object;
@@ -46,6 +47,42 @@ pub(super) fn only(open: &mut OpenObject, wanted: &[&str]) {
     for mut program in open.progs_mut() {
         let name = program.name().to_owned();
         program.set_autoload(wanted.iter().any(|wanted| name == *wanted));
+    }
+}
+
+/// A program on an interface, which is taken off at once when this is dropped. Closing the link's descriptor would do so
+/// only when every process has that was being started meanwhile and has inherited it.
+pub(super) struct Attached {
+    mode: Mode,
+    attachment: Option<Attachment>,
+}
+
+impl Attached {
+    /// Puts a program on an interface of the calling thread's namespace.
+    pub(super) fn new(
+        program: &OwnedFd,
+        ifindex: u32,
+        wanted: Wanted,
+    ) -> Result<Self, AttachError> {
+        let attachment = attach::attach(program.as_fd(), ifindex, wanted)?;
+        Ok(Self {
+            mode: attachment.mode(),
+            attachment: Some(attachment),
+        })
+    }
+
+    /// Where in the receive path it runs.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some(attachment) = self.attachment.take() {
+            // The interface may be gone, which is as good.
+            let _ = attachment.detach();
+        }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use super::abi::{self, DELAYS, STREAMS};
 use super::error::PacketError;
-use super::kernel;
+use super::kernel::{self, Attached};
 use super::place::Place;
-use std::os::fd::AsFd;
-use xdp::attach::{self, Attachment, Mode, Wanted};
+use xdp::attach::{Mode, Wanted};
 use xdp::libbpf_rs::MapHandle;
 use xdp::{map, object};
 
@@ -22,7 +21,7 @@ pub struct Receiving {
 
 /// Counts frames that arrive on an interface, until it is dropped.
 pub struct Receiver {
-    attachment: Attachment,
+    attached: Attached,
     received: MapHandle,
     streams: MapHandle,
     delays: MapHandle,
@@ -42,7 +41,7 @@ impl Receiver {
             })?;
             let program = kernel::program(&object, "receive")?;
             Ok(Self {
-                attachment: attach::attach(program.as_fd(), place.ifindex()?, receiving.wanted)?,
+                attached: Attached::new(&program, place.ifindex()?, receiving.wanted)?,
                 received: kernel::table(&object, "received")?,
                 streams: kernel::table(&object, "streams")?,
                 delays: kernel::table(&object, "delays")?,
@@ -52,7 +51,7 @@ impl Receiver {
 
     /// Where in the receive path the program runs.
     pub fn mode(&self) -> Mode {
-        self.attachment.mode()
+        self.attached.mode()
     }
 
     /// What has arrived since the program was attached.

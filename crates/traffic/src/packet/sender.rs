@@ -3,7 +3,7 @@
 use super::abi;
 use super::capture::Capture;
 use super::error::PacketError;
-use super::kernel;
+use super::kernel::{self, Attached};
 use super::place::{Place, monotonic, namespace_inode};
 use super::stream::{Part, Stream, room};
 use crate::http::Stop;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use xdp::attach::{self, Attachment, Wanted};
+use xdp::attach::Wanted;
 use xdp::libbpf_rs::Link;
 use xdp::map::{self, Mapped};
 use xdp::netns::{self, Namespace};
@@ -277,7 +277,7 @@ impl Sender {
 /// that is in the table anyway it does not.
 struct Parking {
     // Taken off before the interface goes.
-    _attachment: Attachment,
+    _attached: Attached,
     _namespace: Namespace,
 }
 
@@ -286,11 +286,11 @@ impl Parking {
         let namespace = Namespace::new()?;
         netns::veth(&namespace, "parking0", &namespace, "parking1")?;
         let ifindex = namespace.ifindex("parking0")?;
-        let attachment = namespace
-            .run(|| attach::attach(program.as_fd(), ifindex, Wanted::Native))
+        let attached = namespace
+            .run(|| Attached::new(program, ifindex, Wanted::Native))
             .map_err(io::Error::other)?;
         Ok(Self {
-            _attachment: attachment,
+            _attached: attached,
             _namespace: namespace,
         })
     }

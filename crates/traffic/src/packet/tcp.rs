@@ -4,12 +4,11 @@
 use super::abi;
 use super::checksum::sum;
 use super::error::PacketError;
-use super::kernel;
+use super::kernel::{self, Attached};
 use super::place::Place;
 use super::stream::REQUEST;
 use serde::Serialize;
-use std::os::fd::AsFd;
-use xdp::attach::{self, Attachment, Wanted};
+use xdp::attach::Wanted;
 use xdp::libbpf_rs::MapHandle;
 use xdp::{map, object};
 
@@ -36,7 +35,7 @@ const HEAD: usize = 41;
 
 /// An acted end, until it is dropped.
 pub struct Actor {
-    _attachment: Attachment,
+    _attached: Attached,
     counts: MapHandle,
 }
 
@@ -68,7 +67,7 @@ impl Actor {
             })?;
             let program = kernel::program(&object, name)?;
             Ok(Self {
-                _attachment: attach::attach(program.as_fd(), place.ifindex()?, wanted)?,
+                _attached: Attached::new(&program, place.ifindex()?, wanted)?,
                 counts: kernel::table(&object, "acted")?,
             })
         })
