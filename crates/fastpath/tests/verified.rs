@@ -19,6 +19,7 @@ fn programs_are_far_from_the_verifiers_limit() {
     with(
         |setup| {
             // Everything is switched on: what a setting switches off is not walked through.
+            setup.all_programs = true;
             let settings = &mut setup.settings;
             settings.forward = FORWARD_TRACKED;
             settings.virtuals = 100;

@@ -16,6 +16,8 @@ pub struct Setup {
     pub fragments: u32,
     pub users: u32,
     pub shuns: u32,
+    /// Whether to load what no packet of one instance comes to: programs that take over and move flows.
+    pub all_programs: bool,
     /// More lines for `ip -batch` in the router: routes, addresses.
     pub routes: Vec<String>,
 }
@@ -47,10 +49,14 @@ impl Default for Setup {
             fragments: 1024,
             users: 1024,
             shuns: 1024,
+            all_programs: false,
             routes: Vec::new(),
         }
     }
 }
+
+/// The programs that packets come to.
+const OF_PACKETS: [&str; 3] = ["headgate", "headgate_new4", "headgate_new6"];
 
 /// In seconds.
 pub const TIMEOUTS: [(State, u32); 12] = [
@@ -98,6 +104,10 @@ impl Loaded {
         let object = object::load("headgate", abi::OBJECT, |open| {
             for (map, entries) in capacities {
                 object::set_capacity(open, map, entries)?;
+            }
+            for mut program in open.progs_mut() {
+                let name = program.name().to_string_lossy().into_owned();
+                program.set_autoload(setup.all_programs || OF_PACKETS.contains(&&*name));
             }
             object::set_constants(open, settings)
         })
