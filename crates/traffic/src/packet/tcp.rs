@@ -34,6 +34,9 @@ pub const RESPONSE: u16 = 1024 + HEAD as u16;
 const HEAD: usize = 41;
 
 /// An acted end, until it is dropped.
+///
+/// It sends its answers back out of the interface they came in by. On a veth they arrive only if the other end has an XDP
+/// program too; GRO there does not suffice.
 pub struct Actor {
     _attached: Attached,
     counts: MapHandle,

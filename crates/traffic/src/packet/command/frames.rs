@@ -3,13 +3,14 @@
 use super::numbers::{Cores, parse_cores, parse_count};
 use crate::packet::neighbour::parse_mac;
 use crate::packet::{
-    ACK, Addresses, Capture, FIN, Order, PSH, PacketError, Place, Ports, Protocol, RST, SYN, Sizes,
-    Stream, Way, What,
+    ACK, Addresses, Capture, FIN, Order, PSH, PacketError, Place, Ports, Protocol, RST, Receiver,
+    Receiving, SYN, Sizes, Stream, Way, What,
 };
 use clap::ValueEnum;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use xdp::attach::Mode;
 use xdp::interface;
 
 /// Where frames leave and arrive.
@@ -55,6 +56,18 @@ pub(super) fn place(netns: Option<&PathBuf>, interface: &str) -> Place {
         None => Place::here(interface),
         Some(netns) => Place::within(netns, interface),
     }
+}
+
+/// Puts a receiver on an interface, and says so when it will be slow.
+pub(super) fn receiver(place: &Place, receiving: Receiving) -> Result<Receiver, PacketError> {
+    let receiver = Receiver::attach(place, receiving)?;
+    if receiver.mode() == Mode::Generic {
+        eprintln!(
+            "interface {}: no native XDP, so receiving is slow and may be what is measured",
+            place.interface()
+        );
+    }
+    Ok(receiver)
 }
 
 /// From whom to whom.

@@ -1,6 +1,6 @@
 //! `headgate gen packets`: streams of frames, and what of them arrives.
 
-use super::frames::{Amount, Ends, Frames, Tuples};
+use super::frames::{Amount, Ends, Frames, Tuples, receiver};
 use super::numbers::{parse_time, percent, short};
 use super::progress::{Growth, settle, watch};
 use crate::http::Stop;
@@ -336,7 +336,7 @@ pub(super) fn flows(args: &PacketsArgs) -> Result<Vec<Flow>, PacketError> {
             name: name(&peer, &from),
             from: peer.clone(),
             what: What::Stream(turned(stream, &peer)?),
-            receiver: Some(Receiver::attach(&from, receiving)?),
+            receiver: Some(receiver(&from, receiving)?),
             generator: None,
         }),
         (What::Capture(_), true) => {
@@ -347,7 +347,7 @@ pub(super) fn flows(args: &PacketsArgs) -> Result<Vec<Flow>, PacketError> {
     };
     let there = Flow {
         name: name(&from, &peer),
-        receiver: Some(Receiver::attach(&peer, receiving)?),
+        receiver: Some(receiver(&peer, receiving)?),
         from,
         what,
         generator: None,

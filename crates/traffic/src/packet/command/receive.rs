@@ -1,10 +1,10 @@
 //! `headgate gen receive`: the receiving end alone, for frames that a generator on another machine sends.
 
-use super::frames::place;
+use super::frames::{place, receiver};
 use super::numbers::{parse_count, parse_time, percent, short};
 use super::progress::{Growth, watch};
 use crate::http::Stop;
-use crate::packet::{PacketError, Receiver, Receiving};
+use crate::packet::{PacketError, Receiving};
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct ReceiveArgs {
 
 /// Counts what arrives until it is told to stop.
 pub fn receive(args: &ReceiveArgs, stop: &Stop) -> Result<ReceiveReport, PacketError> {
-    let receiver = Receiver::attach(
+    let receiver = receiver(
         &place(args.netns.as_ref(), &args.interface),
         Receiving {
             all: args.all,
