@@ -59,6 +59,10 @@ pub(crate) fn settle(config: &Config, pid_file: Option<&Path>) -> Result<Warning
     raise_descriptors(config, &mut warnings)?;
     let identity = Identity::of(config)?;
     let needed = needed(config);
+    if let Some(path) = &config.fast_path {
+        // Mounting takes a right that is given up below. Should it fail, the fast path says why.
+        let _ = xdp::pin::mounted(&path.pin);
+    }
     if let Some(identity) = &identity {
         prepare_files(config, pid_file, identity, &mut warnings);
     }
@@ -248,7 +252,7 @@ fn prepare_files(
     }
 }
 
-/// Makes the folder of pins, and hands over all in it.
+/// Hands over the folder of pins with all in it.
 fn give_pins(root: &Path, identity: &Identity) -> Result<(), String> {
     fn all(path: &Path, identity: &Identity) -> io::Result<()> {
         chown(path, Some(identity.uid), Some(identity.gid))?;
@@ -259,7 +263,6 @@ fn give_pins(root: &Path, identity: &Identity) -> Result<(), String> {
         }
         Ok(())
     }
-    xdp::pin::mounted(root).map_err(|error| error.to_string())?;
     all(root, identity).map_err(|error| format!("cannot hand over {}: {error}", root.display()))
 }
 
