@@ -158,7 +158,7 @@ STAGE int F(decide)(struct xdp_md *ctx, PACKET *p)
         number = F(nat_rule)(p, out);
         if (number) {
             if (unlikely(!F(may_begin)(p)))
-                return p->kind & KIND_LATER ? counted(DROP_FRAGMENT, XDP_DROP) : counted(PASS_ICMP, XDP_PASS);
+                return counted(p->kind & KIND_LATER ? DROP_FRAGMENT : DROP_NOT_A_START, XDP_DROP);
             return F(source_nat)(ctx, p, number - 1, out);
         }
     }

@@ -10,6 +10,7 @@
 #include "translate.h"
 #include "work.h"
 #include "route.h"
+#include "address.h"
 #include "answer.h"
 #include "tunnel.h"
 #include "serve.h"

@@ -37,9 +37,11 @@
     X(DROP_USER_LIMIT,    "drop_user_limit",    "the user has all the flows it may have")               \
     X(DROP_TABLE_FULL,    "drop_table_full",    "no room for a flow that needs one")                    \
     X(DROP_FRAGMENT,      "drop_fragment",      "fragment for a virtual whose first was not seen")      \
-    X(DROP_NOT_A_START,   "drop_not_a_start",   "for a virtual, of no flow, and no beginning of one")   \
+    X(DROP_NOT_A_START,   "drop_not_a_start",   "of no flow that it needs, and no beginning of one")    \
     X(DROP_REDIRECT,      "drop_redirect",      "could not be handed to the interface")                 \
     X(DROP_TTL,           "drop_ttl",           "used up, and it could not be answered")                \
+    X(DROP_TOO_BIG,       "drop_too_big",       "larger than the MTU, and it could not be answered")    \
+    X(DROP_NEEDS_FRAGMENTING, "drop_needs_fragmenting", "larger than the MTU on its way to a member")   \
     X(DROP_INTERNAL,      "drop_internal",      "what can't be happened")                               \
     /* events, beside the verdict */                                                                    \
     X(FLOW_CREATED,       "flow_created",       "flows begun")                                          \

@@ -64,7 +64,8 @@ INLINE bool for_us(struct xdp_md *ctx)
 }
 #endif
 
-/* Asks the kernel where a packet with the tuple leaves. ROUTED, or the reason for another verdict. `out` is where it would
+/* Asks the kernel where a packet leaves whose destination is the tuple's; as with the kernel's own translation, routes see
+ * the source that it came with. ROUTED, or the reason for another verdict. `out` is where it would
  * leave, even if the neighbour is not known. */
 STAGE int F(route)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) * t, struct hop *hop, __u32 *out)
 {
@@ -77,17 +78,17 @@ STAGE int F(route)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) * 
         return DROP_INTERNAL;
     fib.family = AF;
     fib.l4_protocol = p->proto;
-    fib.sport = t->sport;
+    fib.sport = p->sport;
     fib.dport = t->dport;
     fib.tot_len = p->size;
     fib.ifindex = ctx->ingress_ifindex;
 #if FAMILY == 4
     fib.tos = p->tos;
-    fib.ipv4_src = t->src.w[0];
+    fib.ipv4_src = p->src.w[0];
     fib.ipv4_dst = t->dst.w[0];
 #else
     fib.flowinfo = bpf_htonl(p->tos << 20);
-    __builtin_memcpy(fib.ipv6_src, &t->src, sizeof(fib.ipv6_src));
+    __builtin_memcpy(fib.ipv6_src, &p->src, sizeof(fib.ipv6_src));
     __builtin_memcpy(fib.ipv6_dst, &t->dst, sizeof(fib.ipv6_dst));
 #endif
     result = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);

@@ -115,7 +115,10 @@ INLINE int F(serve)(struct xdp_md *ctx, PACKET *p, struct F(tuple) * t, FLOW *f,
     if (unlikely(reason == PASS_TOO_BIG || (port && p->size > port->mtu))) {
         if (way == WAY_PLAIN)
             return counted(PASS_TOO_BIG, XDP_PASS);
-        return F(answer_too_big)(ctx, p, port ? port->mtu : 0);
+        if (!F(may_fragment)(ctx))
+            return F(answer_too_big)(ctx, p, port ? port->mtu : F(path_mtu)(ctx, p, t));
+        /* The kernel does, once it is translated. */
+        reason = PASS_TOO_BIG;
     }
     if (way == WAY_TRANSLATE && !F(translate)(ctx, p, t))
         return counted(DROP_MALFORMED, XDP_DROP);
