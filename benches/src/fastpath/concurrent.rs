@@ -68,84 +68,133 @@ pub(crate) fn names() -> Vec<String> {
     CASES.iter().map(|case| case.name.to_owned()).collect()
 }
 
-/// Measures what the options want, and says each row as it is done.
+/// Measures what the options want, and says each row as it is done. While some connections are held the next are established.
 pub(crate) fn run(options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
+    let mut held: Option<Held> = None;
     for case in CASES {
-        if options.wants(case.name) {
-            stop.check()?;
-            let result = measure(options, stop, case, book)
-                .with_context(|| format!("{} cannot be measured", case.name));
+        if !options.wants(case.name) {
+            continue;
+        }
+        stop.check()?;
+        let next = Held::begin(options, stop, case);
+        let failed = |case: Case| move || format!("{} cannot be measured", case.name);
+        if let Some(before) = held.take() {
+            let name = failed(before.case);
+            let result = before.end(options, stop, book).with_context(name);
             book.tried(stop, result)?;
         }
+        let result = next
+            .with_context(failed(case))
+            .map(|next| held = Some(next));
+        book.tried(stop, result)?;
+    }
+    if let Some(last) = held {
+        let name = last.case.name;
+        let result = last
+            .end(options, stop, book)
+            .with_context(|| format!("{name} cannot be measured"));
+        book.tried(stop, result)?;
     }
     Ok(())
 }
 
-fn measure(options: &Options, stop: &Stop, case: Case, book: &mut Book) -> Result<()> {
-    let many = if options.quick { FEWER } else { MANY };
-    let hold = Duration::from_secs(if options.quick { 5 } else { 60 });
-    // Each core keeps a few free slots to itself.
-    let room = many as u32 + 4096;
-    let mut shape = Shape {
-        flows4: 1024,
-        flows6: 1024,
-        half_open: 262_144,
-        virtual_server: case.way,
-        ..Shape::default()
-    };
-    match case.family {
-        Family::V4 => shape.flows4 = room,
-        Family::V6 => shape.flows6 = room,
+/// Connections that are established.
+struct Held {
+    case: Case,
+    acting: Acting,
+    many: u64,
+    /// How many there were at first.
+    begun: u64,
+    since: Instant,
+    took: Duration,
+    resent: u64,
+}
+
+impl Held {
+    fn begin(options: &Options, stop: &Stop, case: Case) -> Result<Self> {
+        let many = if options.quick { FEWER } else { MANY };
+        // Each core keeps a few free slots to itself.
+        let room = many as u32 + 4096;
+        let mut shape = Shape {
+            flows4: 1024,
+            flows6: 1024,
+            half_open: 262_144,
+            virtual_server: case.way,
+            ..Shape::default()
+        };
+        match case.family {
+            Family::V4 => shape.flows4 = room,
+            Family::V6 => shape.flows6 = room,
+        }
+        if case.way.is_some() {
+            shape.forward = FORWARD_OFF;
+        }
+        let acting = Acting::new(options, case.family, &shape, true)?;
+        let start = Instant::now();
+        let resent = establish(options, stop, &acting, case.family, many)?;
+        let took = start.elapsed();
+        let begun = acting.instance.flows(case.family)?.all(State::Established);
+        Ok(Self {
+            case,
+            acting,
+            many,
+            begun,
+            since: Instant::now(),
+            took,
+            resent,
+        })
     }
-    if case.way.is_some() {
-        shape.forward = FORWARD_OFF;
+
+    fn end(self, options: &Options, stop: &Stop, book: &mut Book) -> Result<()> {
+        let Self {
+            case, acting, many, ..
+        } = self;
+        let hold = Duration::from_secs(if options.quick { 5 } else { 60 });
+        while self.since.elapsed() < hold {
+            stop.check()?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        let lasted = self.since.elapsed();
+        let left = acting.instance.flows(case.family)?.all(State::Established);
+        let (asked, alive) = ask(options, stop, &acting, many)?;
+        let memory = acting.instance.memory()? as f64;
+        let counts = acting.counts()?;
+        let refused = count(&counts, Reason::FlowNotPromoted) + count(&counts, Reason::FlowEvicted);
+        let row = |unit, what: &str, figure, goal, note| Row {
+            part: Part::Concurrent,
+            name: format!("{}-{unit}", case.name),
+            title: format!("{}: {what}", case.title),
+            unit,
+            ours: Series::fixed("Headgate", figure),
+            peers: Vec::new(),
+            goal: Some(goal),
+            floor: 0.0,
+            note,
+        };
+        book.row(row(
+            "connections",
+            &format!("held for {} s", lasted.as_secs()),
+            left.min(self.begun) as f64,
+            Goal::Least(many as f64),
+            format!(
+                "{:.0} s to establish, {:.0} a second; {} first segments sent in tries that lost some; {refused} flows refused \
+                 or pushed out; of {asked} asked at the end {alive} answered",
+                self.took.as_secs_f64(),
+                many as f64 / self.took.as_secs_f64(),
+                self.resent
+            ),
+        ));
+        let gibibytes = memory / f64::from(1 << 30);
+        book.row(row(
+            "GiB",
+            "memory of all tables",
+            gibibytes,
+            Goal::Most(case.memory),
+            format!("{:.0} bytes a connection", memory / many as f64),
+        ));
+        book.row(cost(options, stop, case, &acting, many)?);
+        Ok(())
     }
-    let acting = Acting::new(options, case.family, &shape, true)?;
-    let start = Instant::now();
-    let resent = establish(options, stop, &acting, case.family, many)?;
-    let took = start.elapsed();
-    let begun = acting.instance.flows(case.family, State::Established)?;
-    wait(stop, hold)?;
-    let held = acting.instance.flows(case.family, State::Established)?;
-    let (asked, alive) = ask(options, stop, &acting, many)?;
-    let memory = acting.instance.memory()? as f64 / f64::from(1 << 30);
-    let counts = acting.counts()?;
-    let refused = count(&counts, Reason::FlowNotPromoted) + count(&counts, Reason::FlowEvicted);
-    let row = |unit, what: &str, figure, goal, note| Row {
-        part: Part::Concurrent,
-        name: format!("{}-{unit}", case.name),
-        title: format!("{}: {what}", case.title),
-        unit,
-        ours: Series::fixed("Headgate", figure),
-        peers: Vec::new(),
-        goal: Some(goal),
-        floor: 0.0,
-        note,
-    };
-    book.row(row(
-        "connections",
-        &format!("established for {} s", hold.as_secs()),
-        held.min(begun) as f64,
-        Goal::Least(many as f64),
-        format!(
-            "{:.0} s to build up, {:.0} a second; {resent} first segments sent again; {refused} flows refused or pushed out; \
-             of {asked} asked at the end {alive} answered",
-            took.as_secs_f64(),
-            many as f64 / took.as_secs_f64()
-        ),
-    ));
-    book.row(row(
-        "GiB",
-        "memory of all tables",
-        memory,
-        Goal::Most(case.memory),
-        format!(
-            "{:.0} bytes a connection",
-            memory * f64::from(1 << 30) / many as f64
-        ),
-    ));
-    book.row(cost(options, stop, case, &acting, many)?);
-    Ok(())
 }
 
 /// Establishes the connections chunk by chunk, as fast as goes without loss; what is lost is sent again, as a client would. How many
@@ -159,11 +208,10 @@ fn establish(
 ) -> Result<u64> {
     // Slots are given out in order, but for those that cores keep to themselves.
     const AROUND: u64 = 8192;
-    let established = |first: u64, last: u64| {
-        let slots = first as usize..last as usize;
-        acting.instance.flows_in(family, State::Established, slots)
-    };
-    let mut rate = 300_000.0;
+    let flows = acting.instance.flows(family)?;
+    let established =
+        |first: u64, last: u64| flows.count(State::Established, first as usize..last as usize);
+    let mut rate = 400_000.0;
     let (mut resent, mut done) = (0, 0);
     // All before a slot, and that slot.
     let (mut before, mut first) = (0, 0);
@@ -178,17 +226,17 @@ fn establish(
             acting.settle(stop, seen + chunk, |acted| acted.established)?;
             // The last acknowledgements may be under way still.
             thread::sleep(Duration::from_millis(5));
-            let now = before + established(first, done + chunk + AROUND)?;
+            let now = before + established(first, done + chunk + AROUND);
             if now >= done + chunk {
                 if tries == 0 {
-                    rate = f64::min(rate * 1.05, 1_000_000.0);
+                    rate = f64::min(rate * 1.1, 1_000_000.0);
                 }
                 break;
             }
-            rate = f64::max(rate * 0.8, 20_000.0);
+            rate = f64::max(rate * 0.85, 80_000.0);
             resent += chunk;
             tries += 1;
-            if tries > 20 {
+            if tries > 40 {
                 bail!(
                     "of {} connections {now} are established: {}",
                     done + chunk,
@@ -198,7 +246,7 @@ fn establish(
         }
         done += chunk;
         let next = done.saturating_sub(AROUND);
-        before += established(first, next)?;
+        before += established(first, next);
         first = next;
     }
     Ok(resent)
@@ -213,9 +261,9 @@ fn ask(options: &Options, stop: &Stop, acting: &Acting, many: u64) -> Result<(u6
     for sample in 0..SAMPLES {
         let skip = (many - EACH) / (SAMPLES - 1) * sample;
         let mut most = 0;
-        for _ in 0..5 {
+        for _ in 0..12 {
             let before = acting.acted()?.0.alive;
-            acting.send(options, Act::KeepAlive, skip, EACH, 50_000.0)?;
+            acting.send(options, Act::KeepAlive, skip, EACH, 20_000.0)?;
             let seen = acting.settle(stop, before + EACH, |acted| acted.alive)? - before;
             most = most.max(seen);
             if most >= EACH {
@@ -282,13 +330,4 @@ fn cost(options: &Options, stop: &Stop, case: Case, acting: &Acting, many: u64) 
             of(Reason::HopRefreshed) as f64 / total as f64 * 100.0
         ),
     })
-}
-
-fn wait(stop: &Stop, time: Duration) -> Result<()> {
-    let start = Instant::now();
-    while start.elapsed() < time {
-        stop.check()?;
-        thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
 }

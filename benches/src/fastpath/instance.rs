@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use xdp::interface;
 use xdp::libbpf_rs::{self, MapCore, MapFlags, MapHandle, MapType};
-use xdp::{interface, map};
+use xdp::map::{self, Mapped};
 
 /// How long flows are kept that no row is to lose.
 const LONG: Duration = Duration::from_secs(3600);
@@ -109,32 +110,17 @@ impl Instance {
         Ok(())
     }
 
-    /// How many flows there are in a state: every slot is looked at.
-    pub(crate) fn flows(&self, family: Family, state: abi::State) -> Result<u64> {
-        self.flows_in(family, state, 0..usize::MAX)
-    }
-
-    /// The same for some of the slots.
-    pub(crate) fn flows_in(
-        &self,
-        family: Family,
-        state: abi::State,
-        slots: Range<usize>,
-    ) -> Result<u64> {
+    /// Its flows.
+    pub(crate) fn flows(&self, family: Family) -> Result<Flows> {
         // The word with protocol, state, flags and way.
         let (name, at) = match family {
             Family::V4 => ("flows4", std::mem::offset_of!(abi::Flow4, proto)),
             Family::V6 => ("flows6", std::mem::offset_of!(abi::Flow6, proto)),
         };
-        let table = self.tables().mapped(name)?;
-        let stride = table.stride() / 4;
-        let slots = slots.start.min(table.len())..slots.end.min(table.len());
-        let words = &table.words()[slots.start * stride..slots.end * stride];
-        let found = words.iter().skip(at / 4).step_by(stride).filter(|word| {
-            let [_, its, _, _] = word.load(Ordering::Relaxed).to_ne_bytes();
-            its == state as u8
-        });
-        Ok(found.count() as u64)
+        Ok(Flows {
+            table: self.tables().mapped(name)?,
+            word: at / 4,
+        })
     }
 
     /// Bytes of memory that its tables take, as the kernel counts them.
@@ -314,6 +300,31 @@ fn settings(shape: &Shape, clock: &Clock) -> abi::Settings {
         }
     }
     settings
+}
+
+/// The flows of one family, as they are.
+pub(crate) struct Flows {
+    table: Mapped,
+    word: usize,
+}
+
+impl Flows {
+    /// How many there are in a state, in some of the slots.
+    pub(crate) fn count(&self, state: abi::State, slots: Range<usize>) -> u64 {
+        let stride = self.table.stride() / 4;
+        let last = slots.end.min(self.table.len());
+        let words = &self.table.words()[slots.start.min(last) * stride..last * stride];
+        let found = words.iter().skip(self.word).step_by(stride).filter(|word| {
+            let [_, its, _, _] = word.load(Ordering::Relaxed).to_ne_bytes();
+            its == state as u8
+        });
+        found.count() as u64
+    }
+
+    /// How many there are in a state at all.
+    pub(crate) fn all(&self, state: abi::State) -> u64 {
+        self.count(state, 0..usize::MAX)
+    }
 }
 
 /// The count of one reason.

@@ -155,7 +155,9 @@ impl Table {
         let (before, nanos) = self.world.device.run(|| -> Result<_> {
             xdp::netns::pin_to_core(0, options.core())?;
             let meter = Meter::load(xdp::interface::ifindex(&self.world.inward())?, 1)?;
-            if forward == FORWARD_TRACKED && instance.flows(self.family, State::Established)? == 0 {
+            if forward == FORWARD_TRACKED
+                && instance.flows(self.family)?.all(State::Established) == 0
+            {
                 fill(instance, &meter, packets, flows, false, stop)?;
             }
             let before = instance.counts()?;

@@ -28,7 +28,7 @@ struct Case {
     way: Option<Way>,
 }
 
-const CASES: [Case; 3] = [
+const CASES: [Case; 2] = [
     Case {
         name: "setup-nat-v4",
         title: "v4 to a virtual, NAT",
@@ -40,12 +40,6 @@ const CASES: [Case; 3] = [
         title: "v6 to a virtual, NAT",
         family: Family::V6,
         way: Some(Way::Translate),
-    },
-    Case {
-        name: "setup-tracked-v4",
-        title: "v4 forwarded, tracked",
-        family: Family::V4,
-        way: None,
     },
 ];
 
