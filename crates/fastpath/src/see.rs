@@ -18,6 +18,7 @@ use crate::abi::{
     FORWARD_OFF, FORWARD_ROUTED, MEMBER_DRAIN, MEMBER_UP, Member, SNAT_AUTOMAP, SNAT_POOL,
     Settings, Spans, State, VipKey, VirtualServer, Way, narrowed,
 };
+use crate::check::{Report, check_live};
 use crate::clock::{Clock, ClockError};
 use crate::flows::{self, Count, Filter, Flow};
 use crate::names::{self, Kind};
@@ -149,6 +150,18 @@ impl Sight {
             ended += flows::end(&seen.tables, &seen.settings, now, filter)?;
         }
         Ok(ended)
+    }
+
+    /// Looks whether the tables are sound: those of each layout, and of IPv4 (4) and IPv6 (6) in them.
+    pub fn check(&self) -> io::Result<Vec<(String, u8, Report)>> {
+        let mut checked = Vec::new();
+        for seen in self.all() {
+            for family in [4, 6] {
+                let report = check_live(family, &seen.settings, &seen.tables)?;
+                checked.push((seen.set.layout(), family, report));
+            }
+        }
+        Ok(checked)
     }
 
     /// What the numbers of one kind are called.

@@ -2,6 +2,7 @@
 //! it or not.
 
 pub(crate) mod args;
+mod check;
 mod decap;
 mod flows;
 pub(crate) mod metrics;
@@ -56,6 +57,8 @@ enum Error {
     },
     #[error("cannot read {path}: {source}")]
     File { path: PathBuf, source: io::Error },
+    #[error("the connection table is not sound: please report what is found above")]
+    Unsound,
     #[error("cannot read the fast path's tables: {0}")]
     Table(io::Error),
     #[error("cannot write: {0}")]
@@ -67,6 +70,7 @@ pub(crate) fn fastpath(args: &Fastpath) -> ExitCode {
     report(match &args.what {
         FastpathCommand::Show { json } => show::show(&args.place, *json),
         FastpathCommand::Stats(stats) => stats::stats(&args.place, stats),
+        FastpathCommand::Check => check::check(&args.place),
         FastpathCommand::Detach => detach(&args.place),
         FastpathCommand::Decap(args) => decap::decap(args),
     })

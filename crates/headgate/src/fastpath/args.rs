@@ -40,6 +40,8 @@ pub(crate) enum FastpathCommand {
     },
     /// Show what became of packets, by reason, and what virtuals and members had
     Stats(Stats),
+    /// Look whether the connection table is sound: a mistake in the programs would show here
+    Check,
     /// Take it off all interfaces of this network namespace and remove its tables; the kernel has every packet then
     Detach,
     /// Have this machine, a member of a virtual in mode ipip, unpack what Headgate sends it
