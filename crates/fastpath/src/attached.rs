@@ -7,7 +7,7 @@ use tracing::warn;
 use xdp::attach::{self, Attachment, Mode, Wanted};
 use xdp::interface;
 
-use crate::engine::StartError;
+use crate::error::StartError;
 use crate::interfaces::{self, Facts};
 use crate::pins::Pins;
 use crate::tables::Tables;

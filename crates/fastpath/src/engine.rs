@@ -9,31 +9,29 @@ use std::thread;
 use std::time::Duration;
 
 use addr::Prefix;
-use model::{Config, Forwarding};
-use thiserror::Error;
+use model::Config;
 use tracing::{info, warn};
-use xdp::attach::{AttachError, LinkError};
+use xdp::attach::Wanted;
 use xdp::interface;
 use xdp::libbpf_rs::MapType;
 use xdp::map;
-use xdp::object::LoadError;
-use xdp::pin::PinError;
-use xdp::require::{self, Missing};
+use xdp::require;
 
-use crate::abi::{Addr6, FORWARD_OFF, FORWARD_ROUTED, FORWARD_TRACKED, Settings};
+use crate::abi::{Addr6, Settings};
 use crate::attached::{self, Attached};
-use crate::capacity::Capacities;
-use crate::clock::{Clock, ClockError};
+use crate::clock::Clock;
+use crate::error::StartError;
 use crate::instance::{self, Instance};
 use crate::interfaces::{self, Facts};
 use crate::members::Balancer;
-use crate::names::{self, Kind};
-use crate::nat::{Nat, NatError, Pools};
+use crate::names;
+use crate::nat::Pools;
 use crate::pins::{Pins, Set};
+use crate::plan::{self, Plan};
 use crate::shun::{ShunError, Shuns};
 use crate::tables::Tables;
 use crate::takeover::{self, Drain};
-use crate::virtuals::{self, Verdicts, VirtualsError};
+use crate::virtuals::{self, Verdicts};
 
 /// The fast path that runs. Shared by whoever has to do with it.
 #[derive(Debug)]
@@ -113,12 +111,14 @@ impl FastPath {
         Ok(())
     }
 
-    /// What is to be done each second: flows of an earlier table move here, and what has expired is swept.
+    /// What is to be done each second: flows of an earlier table move here, what has expired is swept, and an interface that
+    /// came again has its program.
     ///
     /// # Errors
     ///
-    /// When a table cannot be read or written; it may go better the next time.
-    pub fn tick(&self) -> io::Result<()> {
+    /// When a table cannot be read or written, or an interface that came again cannot be attached to; it may go better the
+    /// next time.
+    pub fn tick(&self) -> Result<(), StartError> {
         self.state().tick()
     }
 
@@ -178,77 +178,14 @@ pub fn detach(pins: &Pins) -> Result<Vec<String>, StartError> {
     Ok(names)
 }
 
-/// Whether what a configuration says of the fast path fits in the tables.
-///
-/// # Errors
-///
-/// What does not.
-pub fn fits(config: &Config) -> Result<(), StartError> {
-    let mut pools = Pools::default();
-    Nat::of(config, &mut pools, |_| 1)?;
-    virtuals::fit(config, &mut pools)?;
-    Ok(())
-}
-
-/// What a configuration and the machine come to, before anything is changed.
-struct Plan {
-    capacities: Capacities,
-    interfaces: Vec<(Facts, xdp::attach::Wanted)>,
-    nat: Nat,
-    pools: Pools,
-}
-
-impl Plan {
-    fn of(config: &Config, path: &model::FastPath) -> Result<Self, StartError> {
-        fits(config)?;
-        let mut interfaces = Vec::new();
-        for interface in &path.interfaces {
-            let facts =
-                Facts::of(interface.name.as_str()).map_err(|source| StartError::Interface {
-                    name: interface.name.to_string(),
-                    source,
-                })?;
-            interfaces.push((facts, attached::wanted(interface.mode)));
-        }
-        let mut pools = Pools::default();
-        let number = |name: &str| {
-            let found = interfaces.iter().find(|(facts, _)| facts.name == name);
-            found.map_or(0, |(facts, _)| facts.port.ifindex)
-        };
-        Ok(Self {
-            capacities: Capacities::from(&path.tables),
-            nat: Nat::of(config, &mut pools, number)?,
-            interfaces,
-            pools,
-        })
-    }
-
-    fn settings(&self, config: &Config, path: &model::FastPath, base: Settings) -> Settings {
-        let mut settings = base;
-        settings.set_timeouts(&path.timeouts);
-        settings.forward = match path.forward {
-            Forwarding::Off => FORWARD_OFF,
-            Forwarding::Routed => FORWARD_ROUTED,
-            Forwarding::Tracked => FORWARD_TRACKED,
-        };
-        let fast = config
-            .virtuals
-            .values()
-            .filter(|virtual_server| virtual_server.fast().is_some());
-        settings.virtuals = fast.count() as u32;
-        settings.nat_rules4 = self.nat.v4.len() as u32;
-        settings.nat_rules6 = self.nat.v6.len() as u32;
-        self.capacities.tell(&mut settings);
-        settings
-    }
-}
-
 #[derive(Debug)]
 struct State {
     pins: Pins,
     clock: Clock,
     set: Set,
     instance: Instance,
+    /// Those that are wanted, some of which may be gone for now.
+    interfaces: Vec<(String, Wanted)>,
     attached: Vec<Attached>,
     drains: Vec<Drain>,
     balancer: Balancer,
@@ -286,6 +223,7 @@ impl State {
             clock,
             set,
             instance,
+            interfaces: Vec::new(),
             attached: Vec::new(),
             drains: Vec::new(),
             balancer,
@@ -326,11 +264,7 @@ impl State {
         verdicts: &Verdicts<'_>,
     ) -> Result<(), StartError> {
         let tables = self.instance.tables();
-        let facts: Vec<Facts> = plan
-            .interfaces
-            .iter()
-            .map(|(facts, _)| facts.clone())
-            .collect();
+        let facts = plan.facts();
         interfaces::set_ports(tables, &facts, true).map_err(table)?;
         // Where their addresses are is settled before virtuals are told.
         let mut pools = plan.pools.clone();
@@ -339,7 +273,7 @@ impl State {
                 pools.add(&prefixes)?;
             }
         }
-        write_nat(tables, path, plan, &pools).map_err(table)?;
+        plan::write_nat(tables, path, plan, &pools).map_err(table)?;
         self.pools = pools.clone();
         virtuals::apply(&mut self.balancer, tables, config, &mut pools, verdicts)?;
         Ok(())
@@ -347,32 +281,19 @@ impl State {
 
     /// Has the interfaces run the programs, and earlier tables drain.
     fn put_in_force(&mut self, plan: &Plan) -> Result<(), StartError> {
-        let program = self.instance.program().map_err(table)?;
         let earlier: Vec<Set> = self.pins.sets().map_err(table)?;
         let earlier: Vec<Set> = earlier.into_iter().filter(|set| *set != self.set).collect();
         self.set.keep_tables(self.instance.tables())?;
         let drains = takeover::chain(&self.instance, earlier).map_err(table)?;
-        let facts: Vec<Facts> = plan
-            .interfaces
-            .iter()
-            .map(|(facts, _)| facts.clone())
-            .collect();
-        for facts in &facts {
-            interfaces::set_switches(self.instance.tables(), facts).map_err(table)?;
-        }
+        let facts = plan.facts();
         let known = self.attached.is_empty();
         for (facts, wanted) in &plan.interfaces {
-            let attached = attached::attach(&self.pins, facts, *wanted, program)?;
-            info!(
-                interface = facts.name,
-                mode = attached.mode().as_str(),
-                taken_over = attached.taken_over(),
-                "fast path attached"
-            );
-            self.attached
-                .retain(|other| other.ifindex() != attached.ifindex());
-            self.attached.push(attached);
+            self.attach(facts, *wanted)?;
         }
+        let interfaces = plan.interfaces.iter();
+        self.interfaces = interfaces
+            .map(|(facts, wanted)| (facts.name.clone(), *wanted))
+            .collect();
         for drain in &drains {
             drain.retire().map_err(table)?;
         }
@@ -394,12 +315,16 @@ impl State {
         self.set.keep_programs(&self.instance).map_err(table)
     }
 
-    fn tick(&mut self) -> io::Result<()> {
+    fn tick(&mut self) -> Result<(), StartError> {
+        self.sweep().map_err(table)?;
+        self.drain().map_err(table)?;
+        self.refresh_ports()
+    }
+
+    fn sweep(&self) -> io::Result<()> {
         let now = self.clock.now()?;
         Shuns::new(self.instance.tables(), self.clock.hz())?.sweep(now)?;
-        self.forget_users()?;
-        self.refresh_ports()?;
-        self.drain()
+        self.forget_users()
     }
 
     /// Users without flows need no entry.
@@ -411,12 +336,40 @@ impl State {
         map::remove_many(self.instance.tables().table("users")?, &idle).map(|_| ())
     }
 
-    /// An interface's address and MTU may change.
-    fn refresh_ports(&self) -> io::Result<()> {
-        let there = self.attached.iter();
-        let there = there.filter_map(|one| interface::name(one.ifindex()).ok());
-        let facts: Vec<Facts> = there.filter_map(|name| Facts::of(&name).ok()).collect();
-        interfaces::set_ports(self.instance.tables(), &facts, false)
+    /// An interface's address and MTU may change, and it may go and come again under another number.
+    fn refresh_ports(&mut self) -> Result<(), StartError> {
+        let interfaces = self.interfaces.iter();
+        let there: Vec<(Facts, Wanted)> = interfaces
+            .filter_map(|(name, wanted)| Some((Facts::of(name).ok()?, *wanted)))
+            .collect();
+        let facts: Vec<Facts> = there.iter().map(|(facts, _)| facts.clone()).collect();
+        interfaces::set_ports(self.instance.tables(), &facts, false).map_err(table)?;
+        for (facts, wanted) in there {
+            let known = |one: &Attached| one.ifindex() == facts.port.ifindex;
+            if !self.attached.iter().any(known) {
+                self.pins.remove_dead_links().map_err(table)?;
+                self.attach(&facts, wanted)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn attach(&mut self, facts: &Facts, wanted: Wanted) -> Result<(), StartError> {
+        interfaces::set_switches(self.instance.tables(), facts).map_err(table)?;
+        let program = self.instance.program().map_err(table)?;
+        let attached = attached::attach(&self.pins, facts, wanted, program)?;
+        info!(
+            interface = facts.name,
+            mode = attached.mode().as_str(),
+            taken_over = attached.taken_over(),
+            "fast path attached"
+        );
+        // The interface of this number, or an earlier one of this name.
+        self.attached.retain(|other| {
+            other.ifindex() != attached.ifindex() && interface::name(other.ifindex()).is_ok()
+        });
+        self.attached.push(attached);
+        Ok(())
     }
 
     /// Moves flows of earlier tables here; those that are empty go.
@@ -517,36 +470,6 @@ fn load(
     Ok(instance)
 }
 
-fn write_nat(
-    tables: &Tables,
-    path: &model::FastPath,
-    plan: &Plan,
-    pools: &Pools,
-) -> io::Result<()> {
-    let places = |count| (0..count as u32).collect::<Vec<u32>>();
-    map::set_many(
-        tables.table("nat_addrs4")?,
-        &places(pools.v4.len()),
-        &pools.v4,
-    )?;
-    map::set_many(
-        tables.table("nat_addrs6")?,
-        &places(pools.v6.len()),
-        &pools.v6,
-    )?;
-    for (at, rule) in (0u32..).zip(&plan.nat.v4) {
-        tables.set("nat_rules4", &at, rule)?;
-    }
-    for (at, rule) in (0u32..).zip(&plan.nat.v6) {
-        tables.set("nat_rules6", &at, rule)?;
-    }
-    let rules = (1..).zip(&path.source_nat);
-    let rules = rules
-        .map(|(id, rule)| (id, rule.name.to_string()))
-        .collect();
-    names::replace(tables.table(names::TABLE)?, Kind::Rule, &rules)
-}
-
 /// Nobody must be able to guess it, else one could fill one bucket of the index.
 fn seed() -> [u64; 2] {
     use std::hash::{BuildHasher, Hasher, RandomState};
@@ -555,54 +478,4 @@ fn seed() -> [u64; 2] {
 
 fn table(source: io::Error) -> StartError {
     StartError::Table(source)
-}
-
-/// Why the fast path of a configuration is not in force.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// The machine or the process lacks something.
-    #[error("fast_path: {0}")]
-    Missing(#[from] Missing),
-    /// An interface is not there.
-    #[error("fast_path: interface {name}: {source}; `ip link` lists those there are")]
-    Interface {
-        /// Its name.
-        name: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Source NAT cannot be as it is configured.
-    #[error("fast_path: {0}")]
-    Nat(#[from] NatError),
-    /// Virtuals cannot be as they are configured.
-    #[error("fast_path: {0}")]
-    Virtuals(#[from] VirtualsError),
-    /// Nothing can be pinned.
-    #[error("fast_path: {0}")]
-    Pin(#[from] PinError),
-    /// The clock cannot be read.
-    #[error("fast_path: {0}")]
-    Clock(#[from] ClockError),
-    /// The programs were not loaded.
-    #[error("fast_path: {0}")]
-    Load(#[from] LoadError),
-    /// The programs were not attached.
-    #[error("fast_path: {0}")]
-    Attach(#[from] AttachError),
-    /// What is attached could not be changed.
-    #[error("fast_path: {0}")]
-    Link(#[from] LinkError),
-    /// A table could not be read or written.
-    #[error("fast_path: {0}")]
-    Table(io::Error),
-    /// A reload cannot move it.
-    #[error(
-        "fast_path: `pin` cannot change while it runs; detach it with `headgate fastpath detach` and restart"
-    )]
-    Moved,
-    /// A reload cannot remove it.
-    #[error(
-        "fast_path: it cannot be left out while it runs; stop Headgate and detach it with `headgate fastpath detach`"
-    )]
-    Gone,
 }

@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_flow_lives_as_long_as_its_state_allows_across_the_clocks_running_over() {
-        let now = 100;
+        let now = 100u32;
         let live = |state, silent: u32| {
             let record = record(state, now.wrapping_sub(silent * 250));
             record.flow(&settings(), now, false)

@@ -184,6 +184,26 @@ virtuals: {app: {protocol: fast, listen: ['192.0.2.1:80', '[2001:db8::1]:80'], p
 }
 
 #[test]
+fn an_interface_that_comes_again_has_its_program_again() {
+    if !able() {
+        return;
+    }
+    let world = World::new();
+    let path = world.start(&world.config(""));
+    world.router.ip(&["link delete r1"]).unwrap();
+    world.router.run(|| path.tick().unwrap());
+    let attached = || world.router.run(|| world.pins().links().unwrap().len());
+    assert_eq!(attached(), 1);
+    world.connect_server();
+    world.router.run(|| path.tick().unwrap());
+    assert_eq!(attached(), 2);
+    for mut talk in Talk::all(&world) {
+        talk.again();
+    }
+    assert!(world.count(&path, Reason::ForwardFlow) > 0);
+}
+
+#[test]
 fn a_start_that_fails_leaves_nothing_behind() {
     if !able() {
         return;
@@ -217,24 +237,32 @@ impl World {
         for switch in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
             router.sysctl(switch, "1").unwrap();
         }
-        veth(&client, "c0", &router, "r0").unwrap();
-        veth(&server, "s0", &router, "r1").unwrap();
-        for (host, device, inner, net) in [(&client, "c0", "r0", 1), (&server, "s0", "r1", 2)] {
-            host.address(device, &format!("10.{net}.0.2/24")).unwrap();
-            host.address(device, &format!("fd0{net}::2/64")).unwrap();
-            router.address(inner, &format!("10.{net}.0.1/24")).unwrap();
-            router.address(inner, &format!("fd0{net}::1/64")).unwrap();
-            host.route("default", &format!("10.{net}.0.1")).unwrap();
-            host.route("default", &format!("fd0{net}::1")).unwrap();
-            host.offloads_off(device).unwrap();
-            host.gro(device, true).unwrap();
-        }
-        Self {
+        let world = Self {
             client,
             router,
             server,
             root: format!("/sys/fs/bpf/hg-life-{}-{count}", process::id()),
+        };
+        world.connect(&world.client, "c0", "r0", 1);
+        world.connect_server();
+        world
+    }
+
+    fn connect_server(&self) {
+        self.connect(&self.server, "s0", "r1", 2);
+    }
+
+    fn connect(&self, host: &Namespace, device: &str, inner: &str, net: u8) {
+        veth(host, device, &self.router, inner).unwrap();
+        for (net, len) in [(format!("10.{net}.0."), 24), (format!("fd0{net}::"), 64)] {
+            host.address(device, &format!("{net}2/{len}")).unwrap();
+            self.router
+                .address(inner, &format!("{net}1/{len}"))
+                .unwrap();
+            host.route("default", &format!("{net}1")).unwrap();
         }
+        host.offloads_off(device).unwrap();
+        host.gro(device, true).unwrap();
     }
 
     fn config(&self, path: &str) -> Config {
