@@ -100,9 +100,11 @@ impl Reason {
             return None;
         }
         Some(match self {
-            Self::PassNotIp | Self::PassMulticast | Self::PassNeighbour | Self::DropMalformed => {
-                "parse"
-            }
+            Self::PassNotIp
+            | Self::PassMulticast
+            | Self::PassNeighbour
+            | Self::PassOtherHost
+            | Self::DropMalformed => "parse",
             Self::DropShun => "shun",
             Self::ForwardFragment | Self::PassFragment | Self::DropFragment => "fragment",
             Self::ForwardFlow => "flow",

@@ -37,7 +37,7 @@ pub(super) fn shun(place: &Where, what: &ShunCommand) -> Result<(), Error> {
                 } else {
                     "was not on the list"
                 };
-                out.push_str(&format!("{source} {what}\n"));
+                out.push_str(&format!("{} {what}\n", text(*source)));
             }
             print(&out)
         }
@@ -65,7 +65,7 @@ fn add(place: &Where, sources: &[Prefix], lasting: Duration, reason: u32) -> Res
     }
     let lasting = time(lasting.min(LONGEST));
     print(&match sources {
-        [one] => format!("{one} is shunned for {lasting}\n"),
+        [one] => format!("{} is shunned for {lasting}\n", text(*one)),
         many => format!(
             "{} sources are shunned for {lasting}\n",
             count(many.len() as u64)
@@ -93,7 +93,7 @@ fn list(place: &Where, limit: usize, json: bool) -> Result<(), Error> {
             .iter()
             .map(|entry| {
                 json!({
-                    "source": entry.source.to_string(),
+                    "source": text(entry.source),
                     "left": entry.left.as_secs_f64(),
                     "reason": entry.reason,
                 })
@@ -105,7 +105,7 @@ fn list(place: &Where, limit: usize, json: bool) -> Result<(), Error> {
         .iter()
         .map(|entry| {
             vec![
-                entry.source.to_string(),
+                text(entry.source),
                 time(entry.left),
                 entry.reason.to_string(),
             ]
@@ -120,6 +120,14 @@ fn list(place: &Where, limit: usize, json: bool) -> Result<(), Error> {
         ));
     }
     print(&out)
+}
+
+/// An address without its length, a prefix with it.
+fn text(source: Prefix) -> String {
+    match source == Prefix::from(source.network()) {
+        true => source.network().to_string(),
+        false => source.to_string(),
+    }
 }
 
 /// The sources in a file; what follows a # is left out.
