@@ -41,7 +41,7 @@ STAGE int F(enter_reply)(FLOW *draft, __u32 slot)
 /* Gives the drafted flow its place, under its original tuple and that of its replies. 0, or the reason why it has none. */
 INLINE int F(enter_tuples)(FLOW *draft, __u32 *slot)
 {
-    __u64 hash = F(hash)(&draft->src, &draft->dst, draft->sport, draft->dport, draft->proto), *entry;
+    __u64 hash = F(hash)(&draft->src, &draft->dst, draft->sport, draft->dport, draft->proto), *entry, value;
     int place = F(half_claim)(hash, draft->created), reason = 0;
     FLOW *f;
 
@@ -58,8 +58,15 @@ INLINE int F(enter_tuples)(FLOW *draft, __u32 *slot)
         *f = *draft;
     if (reason)
         f->state = STATE_FREE;
-    WRITE_ONCE(*entry, reason ? 0 : F(half_entry)(hash, place, draft->created));
-    return reason;
+    /* No read that follows comes before the entry is there. */
+    __sync_lock_test_and_set(entry, reason ? 0 : F(half_entry)(hash, place, draft->created));
+    if (draft->way != WAY_TRANSLATE || reason || F(half_reply)(f, place, &value))
+        return reason;
+    /* Its replies' entry has given way to another meanwhile, when nobody could end the flow. */
+    if (F(half_end)(place))
+        count(FLOW_EVICTED);
+    draft->flags &= ~FLOW_COUNTED;
+    return DROP_TABLE_FULL;
 }
 
 /* Enters the drafted flow among those that were not answered. Its slot there; NO_ROOM, where it goes on without memory;

@@ -57,22 +57,31 @@ INLINE __u64 *F(half_place)(__u32 place)
     return bucket ? &bucket->entry[place & (WAYS - 1)] : NULL;
 }
 
-/* Takes the entry of a flow's replies out. */
-INLINE void F(half_unlink)(const FLOW *f, __u32 slot)
+/* The entry of a flow's replies, or null if there is none any more. */
+INLINE __u64 *F(half_reply)(const FLOW *f, __u32 slot, __u64 *value)
 {
     __u64 hash = F(hash)(&f->nsrc, &f->ndst, f->nsport, f->ndport, f->proto);
     __u32 at = F(half_bucket)(hash), tag = F(half_tag)(hash);
     struct bucket *bucket = bpf_map_lookup_elem(&F(half_index), &at);
 
     if (!bucket)
-        return;
+        return NULL;
 #pragma clang loop unroll(disable)
     for (__u32 i = 0; i < WAYS; i++) {
-        __u64 entry = READ_ONCE(bucket->entry[i]);
-
-        if (entry >> 32 == tag && (entry & HALF_SLOT) == slot && slot != at * WAYS + i)
-            __sync_val_compare_and_swap(&bucket->entry[i], entry, 0);
+        *value = READ_ONCE(bucket->entry[i]);
+        if (*value >> 32 == tag && (*value & HALF_SLOT) == slot && slot != at * WAYS + i)
+            return &bucket->entry[i];
     }
+    return NULL;
+}
+
+/* Takes the entry of a flow's replies out. */
+INLINE void F(half_unlink)(const FLOW *f, __u32 slot)
+{
+    __u64 value, *entry = F(half_reply)(f, slot, &value);
+
+    if (entry)
+        __sync_val_compare_and_swap(entry, value, 0);
 }
 
 /* The entry of the flow in a slot, made busy: who has it may move the flow or end it. Null if that is somebody else. */

@@ -7,9 +7,11 @@ mod rig;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::thread;
 
 use fastpath::abi::{NatRule4, NatRule6, Reason, Source, VirtualServer, Way, widened};
 use rig::*;
+use xdp::netns::pin_to_core;
 
 fn rules(setup: &mut Setup) {
     setup.settings.nat_rules4 = 1;
@@ -257,6 +259,36 @@ fn flows_that_find_no_port_do_not_count() {
                 rig.send(Left, &udp(client(f, port), server(f)));
             }
             assert_eq!(flows_of(rig, f, 10), 2);
+        },
+    );
+}
+
+#[test]
+fn cpus_that_take_ports_at_once_take_different_ones_and_count_each_flow_once() {
+    translating(
+        |rig, f| rig.add_pool(f, 0, 1, [2000, 2099], 100_000),
+        |rig, f| {
+            // So many that half-open flows are pushed out, too.
+            for round in 0..60 {
+                let s = at(f.host(BEYOND, 7), 1000 + round);
+                thread::scope(|scope| {
+                    for core in 0..2 {
+                        scope.spawn(move || {
+                            // On a machine with one core they take turns.
+                            drop(pin_to_core(0, core));
+                            for n in 0..45 {
+                                let port = 5000 + n * 2 + core as u16;
+                                rig.send(Left, &udp(client(f, port), s));
+                            }
+                        });
+                    }
+                });
+            }
+            let flows = rig.flows(f);
+            assert!(flows.len() > 500, "{}", flows.len());
+            let replies: BTreeSet<_> = flows.iter().map(|flow| (flow.ndst, flow.nsrc)).collect();
+            assert_eq!(replies.len(), flows.len(), "two flows have one port");
+            assert_eq!(flows_of(rig, f, 10) as usize, flows.len());
         },
     );
 }
