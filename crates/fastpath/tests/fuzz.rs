@@ -124,7 +124,10 @@ fn wrong(rig: &Rig<'_>, frame: &[u8], verdict: u32, out: &[u8], reason: Reason) 
     }
     let before = View::of(frame);
     match (kind, before) {
-        ("drop", _) => (out != frame).then(|| "dropped, but changed".to_owned()),
+        ("drop", _) if out == frame => None,
+        // An error is rewritten before it is known where it would go.
+        ("drop", Some(before)) if before.is_error() && reason == Reason::DropBlackhole => None,
+        ("drop", _) => Some("dropped, but changed".to_owned()),
         ("pass", _) if out == frame => None,
         (_, None) => Some("broken, but touched".to_owned()),
         ("pass", Some(before)) => changed(&before, out, None),
@@ -323,6 +326,10 @@ impl<'r> Maker<'r> {
                 .collect();
             packet = packet.payload(&bytes);
         }
+        if self.random.one_in(25) {
+            // About as long as a link takes, or a tunnel, or more.
+            packet = packet.payload(&vec![7; 1300 + self.random.below(300)]);
+        }
         if self.random.one_in(20) {
             packet = if f.is_v4() {
                 packet.options(self.random.pick(&[
@@ -337,12 +344,14 @@ impl<'r> Maker<'r> {
         }
         if self.random.one_in(12) {
             let id = self.random.below(50) as u32;
-            let mut fragments = packet.id(id).fragments(8 * (1 + self.random.below(8)));
-            let at = if self.random.one_in(2) {
-                0
-            } else {
-                self.random.below(fragments.len())
-            };
+            let mut fragments = packet
+                .clone()
+                .id(id)
+                .fragments(8 * (1 + self.random.below(8)));
+            // One without any bytes of layer 4 has none.
+            fragments.push(packet);
+            let last = self.random.below(fragments.len());
+            let at = if self.random.one_in(2) { 0 } else { last };
             packet = fragments.swap_remove(at);
         }
         if self.random.one_in(100) {
