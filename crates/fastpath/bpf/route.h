@@ -65,8 +65,8 @@ INLINE bool for_us(struct xdp_md *ctx)
 #endif
 
 /* Asks the kernel where a packet leaves whose destination is the tuple's; as with the kernel's own translation, routes see
- * the source that it came with. ROUTED, or the reason for another verdict. `out` is where it would
- * leave, even if the neighbour is not known. */
+ * the source that it came with. ROUTED, or the reason for another verdict. `out` is where it would leave, even if the
+ * neighbour is not known. */
 STAGE int F(route)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) * t, struct hop *hop, __u32 *out)
 {
     struct bpf_fib_lookup fib = {};
