@@ -17,7 +17,13 @@ struct Match {
     goal: Option<f64>,
 }
 
-const MATCHES: [Match; 6] = [
+const MATCHES: [Match; 7] = [
+    Match {
+        name: "forwarded",
+        ours: Who::Tracked,
+        peers: &[Who::Kernel],
+        goal: Some(5.0),
+    },
     Match {
         name: "routed",
         ours: Who::Routed,

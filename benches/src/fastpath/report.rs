@@ -231,7 +231,9 @@ fn articles(text: &mut String, rows: &[&Row]) {
         let ending = format!("-{flows}");
         let found = rows.iter().find_map(|row| {
             let peer = row.peers.iter().find(|peer| peer.name == who)?;
-            row.name.ends_with(&ending).then_some((peer, &row.ours))
+            // Beside the kernel without state stands what keeps none either.
+            let stateless = who != "kernel" || row.name.contains("routed");
+            (row.name.ends_with(&ending) && stateless).then_some((peer, &row.ours))
         });
         let _ = writeln!(
             text,
