@@ -180,6 +180,60 @@ fn tunnels_come_from_the_address_that_is_set() {
 }
 
 #[test]
+fn a_packet_that_does_not_fit_with_its_outer_header_is_answered() {
+    web(
+        Way::Tunnel,
+        |_| {},
+        |rig, f| {
+            for outer in FAMILIES {
+                let to = outer.right(10);
+                member(rig, to);
+                let room = if outer.is_v4() { MTU - 20 } else { MTU - 40 };
+                let fits = tcp(client(f), vip(f), ACK).size(room);
+                let out = via(Right, 10, wrapped(to, &fits));
+                case(rig, "fits", &fits, out, Reason::ForwardFlow);
+                let mut answer = None;
+                let too_big = tcp(client(f), vip(f), ACK).size(room + 1);
+                let counted = rig.counted(|| answer = Some(rig.send(Left, &too_big)));
+                assert_eq!(verdicts(&counted), [(Reason::ReplyIcmp, 1)]);
+                let answer = answer.unwrap();
+                assert_eq!(answer.verdict, XDP_TX);
+                // the MTU is in the second half of the word after the checksum, of IPv6 in all of it
+                let mtu = if f.is_v4() { 14 + 20 + 6 } else { 14 + 40 + 6 };
+                let told = u16::from_be_bytes([answer.packet[mtu], answer.packet[mtu + 1]]);
+                assert_eq!(usize::from(told), room, "{f:?} in {outer:?}");
+            }
+        },
+    );
+}
+
+#[test]
+fn a_route_with_an_mtu_of_its_own_counts() {
+    web(
+        Way::Tunnel,
+        |_| {},
+        |rig, f| {
+            for outer in FAMILIES {
+                let to = outer.host(NARROW, 50);
+                member(rig, to);
+                let room = if outer.is_v4() { 1400 - 20 } else { 1400 - 40 };
+                let fits = tcp(client(f), vip(f), ACK).size(room);
+                case(
+                    rig,
+                    "fits",
+                    &fits,
+                    via(Right, 10, wrapped(to, &fits)),
+                    Reason::ForwardFlow,
+                );
+                let too_big = tcp(client(f), vip(f), ACK).size(room + 1);
+                let counted = rig.counted(|| drop(rig.send(Left, &too_big)));
+                assert_eq!(verdicts(&counted), [(Reason::ReplyIcmp, 1)]);
+            }
+        },
+    );
+}
+
+#[test]
 fn the_kernel_gets_what_it_has_to_send_encapsulated() {
     web(
         Way::Tunnel,
