@@ -3,8 +3,7 @@
 use crate::acted::{Acting, PORTS};
 use crate::instance::{Shape, count, said};
 use crate::meter::{Meter, Packets, XDP_REDIRECT};
-use crate::row::Book;
-use crate::row::{Goal, Part, Row, Series};
+use crate::row::{Book, Goal, Part, Row, Series};
 use crate::world::Family;
 use crate::{Options, Stop};
 use anyhow::{Context, Result, bail};

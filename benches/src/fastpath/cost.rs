@@ -2,8 +2,7 @@
 
 use crate::instance::{Instance, Shape, count, said};
 use crate::meter::{Meter, Order, Packets, XDP_DROP, XDP_REDIRECT, XDP_TX};
-use crate::row::Book;
-use crate::row::{Goal, Part, Row, Series};
+use crate::row::{Book, Goal, Part, Row, Series};
 use crate::world::{Family, World};
 use crate::{Options, Stop};
 use anyhow::{Context, Result, bail};

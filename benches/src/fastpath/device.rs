@@ -165,6 +165,8 @@ pub(crate) struct Shown {
     pub(crate) rate: f64,
     /// Of the packets it took, the share that came out.
     pub(crate) delivered: f64,
+    /// The share of the time that its thread ran.
+    pub(crate) busy: f64,
 }
 
 /// A device under test.
@@ -281,6 +283,7 @@ impl Device {
             nanos: (after.nanos - before.nanos) as f64 / taken,
             rate: out / seconds / 1e6,
             delivered: out / taken,
+            busy: (after.nanos - before.nanos) as f64 / 1e9 / seconds,
         })
     }
 

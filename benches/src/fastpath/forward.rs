@@ -2,11 +2,11 @@
 //! figure is the time of the device's receiving thread for a packet; it has a core for itself, and does all of the device's work.
 
 use crate::device::{Device, Shown, Who};
-use crate::row::Book;
-use crate::row::{Goal, Part, Row, Series};
+use crate::row::{Book, Goal, Part, Row, Series};
 use crate::world::Family;
 use crate::{Options, Stop};
 use anyhow::{Context, Result};
+use headgate_benches::median;
 use std::time::Duration;
 
 /// One comparison: ours, and against whom; the goal is against the first of them.
@@ -142,33 +142,34 @@ fn measure(
 
 fn row(one: &Match, family: Family, flows: u32, shown: &[(Who, Vec<Shown>)]) -> Row {
     let of = |who: Who| {
-        let rounds = shown.iter().find(|(shown, _)| *shown == who);
-        let rounds = rounds
-            .map(|(_, rounds)| rounds.as_slice())
-            .unwrap_or_default();
-        let series = Series {
-            name: who.title().to_owned(),
-            rounds: rounds.iter().map(|one| one.nanos).collect(),
-            rates: rounds.iter().map(|one| one.rate).collect(),
-        };
-        let least = rounds.iter().map(|one| one.delivered).fold(1.0, f64::min);
-        (series, least)
+        let found = shown.iter().find(|(shown, _)| *shown == who);
+        found.map_or(&[][..], |(_, rounds)| rounds.as_slice())
     };
-    let mut lossy = Vec::new();
+    let mut notes = Vec::new();
     let mut series = |who: Who| {
-        let (series, delivered) = of(who);
+        let rounds = of(who);
+        let middle = |value: fn(&Shown) -> f64| median(rounds.iter().map(value).collect());
+        let (delivered, busy) = (middle(|one| one.delivered), middle(|one| one.busy));
         if delivered < 0.98 {
-            lossy.push(format!(
+            notes.push(format!(
                 "{}: {:.0} % came out",
-                series.name,
+                who.title(),
                 delivered * 100.0
             ));
         }
-        series
+        // Then it slept and was woken, which takes time too.
+        if busy < 0.9 {
+            notes.push(format!("{}: {:.0} % busy", who.title(), busy * 100.0));
+        }
+        Series {
+            name: who.title().to_owned(),
+            rounds: rounds.iter().map(|one| one.nanos).collect(),
+            rates: rounds.iter().map(|one| one.rate).collect(),
+        }
     };
     let ours = series(one.ours);
     let peers = one.peers.iter().map(|who| series(*who)).collect();
-    let floor = of(Who::Redirect).0.median();
+    let floor = median(of(Who::Redirect).iter().map(|one| one.nanos).collect());
     let many = if flows == 1 { "1 flow" } else { "10 k flows" };
     Row {
         part: Part::Forward,
@@ -179,6 +180,6 @@ fn row(one: &Match, family: Family, flows: u32, shown: &[(Who, Vec<Shown>)]) -> 
         peers,
         goal: one.goal.map(Goal::Times),
         floor,
-        note: lossy.join("; "),
+        note: notes.join("; "),
     }
 }

@@ -4,8 +4,7 @@
 use crate::bare::ran;
 use crate::device::{Who, nft, threaded};
 use crate::instance::Instance;
-use crate::row::Book;
-use crate::row::{Goal, Part, Row, Series};
+use crate::row::{Book, Goal, Part, Row, Series};
 use crate::world::{Family, MEMBERS, World};
 use crate::{Options, Stop};
 use anyhow::{Context, Result, bail};

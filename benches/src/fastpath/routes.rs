@@ -4,8 +4,7 @@
 use crate::cost::fill;
 use crate::instance::{Instance, Shape, count, said};
 use crate::meter::{Meter, Packets, XDP_REDIRECT};
-use crate::row::Book;
-use crate::row::{Part, Row, Series};
+use crate::row::{Book, Part, Row, Series};
 use crate::world::{Family, World};
 use crate::{Options, Stop};
 use anyhow::{Context, Result, ensure};

@@ -3,8 +3,7 @@
 
 use crate::acted::{Acting, PORTS};
 use crate::instance::{Shape, count};
-use crate::row::Book;
-use crate::row::{Goal, Part, Row, Series};
+use crate::row::{Book, Goal, Part, Row, Series};
 use crate::world::Family;
 use crate::{Options, Stop};
 use anyhow::{Context, Result};
