@@ -43,7 +43,7 @@ bench-rules: build
 	cargo run --release --package headgate-benches --bin bench-rules
 
 bench-fastpath: needs
-	@.ci/need ip=iproute2 ethtool=ethtool nft=nftables renice=bsdutils taskset=util-linux
+	@.ci/need ip=iproute2 ethtool=ethtool nft=nftables chrt=util-linux
 	cargo run --release --package headgate-benches --bin bench-fastpath
 
 fuzz:
