@@ -3,16 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails here")]
 
+mod bird;
 mod certificates;
 mod geography;
 mod headgate;
 mod load;
 mod message;
+pub mod network;
 mod origin;
 mod place;
 mod program;
+pub mod routes;
 mod wire;
 
+pub use bird::Bird;
 pub use certificates::Authority;
 pub use geography::countries;
 pub use headgate::{Builder, Headgate, binary};
