@@ -176,7 +176,10 @@ fn members_anywhere_are_reached_by_tunnels_that_our_own_program_unpacks() {
     network.on_loopback(&FAMILIES.map(|family| family.service(1)));
     network.answer_past_the_router();
     let _servers = network.services(8000);
-    let _tunnels = unpack(&network);
+    let servers = network.servers.iter();
+    let _unpacking: Vec<_> = servers.map(|server| network.unpack(server)).collect();
+    // What is too large for a tunnel is answered by the way it came.
+    let _answered = network.unpack(&network.client);
     let _gate = start(&network, 8000, "mode: ipip");
     for family in FAMILIES {
         let to = at(family.service(1), 8000);
@@ -184,6 +187,8 @@ fn members_anywhere_are_reached_by_tunnels_that_our_own_program_unpacks() {
             answers(&network, &to),
             all_servers(&family.host(1, 2).to_string())
         );
+        // The client's packets are too large once they are in others: it is told so and sends smaller ones.
+        large_body_and_long_lines(&network, family, 8000);
     }
 }
 
@@ -391,29 +396,4 @@ fn large_body_and_long_lines(network: &Network, family: Family, port: u16) {
         });
         assert!(back == line);
     });
-}
-
-/// Our own program at each server, taken off when this is dropped.
-struct Unpacking<'n>(&'n Network);
-
-fn unpack(network: &Network) -> Unpacking<'_> {
-    for (n, server) in network.servers.iter().enumerate() {
-        let root = format!("{}-decap{n}", network.pins());
-        let root = std::path::Path::new(&root);
-        server
-            .run(|| fastpath::decap::attach_at(root, "eth0", xdp::attach::Wanted::Auto, &[]))
-            .unwrap();
-    }
-    Unpacking(network)
-}
-
-impl Drop for Unpacking<'_> {
-    fn drop(&mut self) {
-        for (n, server) in self.0.servers.iter().enumerate() {
-            let root = format!("{}-decap{n}", self.0.pins());
-            let root = std::path::Path::new(&root);
-            let _ = server.run(|| fastpath::decap::detach_at(root, "eth0"));
-            let _ = std::fs::remove_dir_all(root);
-        }
-    }
 }

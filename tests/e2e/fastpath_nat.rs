@@ -145,6 +145,44 @@ fn paths_that_get_narrower_are_discovered_through_source_nat() {
 }
 
 #[test]
+fn narrow_routes_of_the_router_itself_are_discovered_with_source_nat_and_without() {
+    if !possible() {
+        return;
+    }
+    for translated in [true, false] {
+        let network = Network::new();
+        for family in FAMILIES {
+            let link = family.link(2);
+            // The metric is that of the route which is there.
+            let metric = if family == Family::V4 { 0 } else { 256 };
+            let narrow = format!(
+                "route replace {link} dev right proto kernel metric {metric} mtu lock 1400"
+            );
+            network.router.ip(&[&narrow]).unwrap();
+        }
+        // The answers go out where the packets came in.
+        let _answered = network.unpack(&network.client);
+        let _gate = match translated {
+            true => network.start(&config(&network)),
+            false => network.start(&network.fast_path("")),
+        };
+        let servers = network.services(80);
+        for family in FAMILIES {
+            let to = SocketAddr::new(family.host(2, 11), 80);
+            let text: String = noise(9, 100_000)
+                .iter()
+                .map(|b| char::from(b'a' + b % 26))
+                .collect();
+            assert!(network.client.run(|| echo(to, &text)) == text, "{family:?}");
+            let to = to.ip().to_string();
+            let (_, route) = run_in(&network.client, "ip", &["route", "get", &to]);
+            assert!(route.contains("mtu 1400"), "{translated}: {route}");
+        }
+        drop(servers);
+    }
+}
+
+#[test]
 fn fragments_follow_their_first_through_source_nat() {
     if !possible() {
         return;

@@ -11,13 +11,16 @@
 use crate::place::Dir;
 use crate::{Builder, Headgate, within};
 use fastpath::abi::Reason;
+use fastpath::decap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use xdp::attach::Wanted;
 use xdp::netns::{self, Namespace};
 
 /// The family of addresses: everything is tried with both.
@@ -215,6 +218,17 @@ impl Network {
         }
     }
 
+    /// Puts our own program for members on a machine's `eth0`, until what is returned is dropped. A veth also needs an XDP
+    /// program to receive what the program at its other end sends back (XDP_TX).
+    pub fn unpack<'n>(&self, machine: &'n Namespace) -> Unpacking<'n> {
+        let root = format!("{}-{}", self.pins(), machine.name()).into();
+        let unpacking = Unpacking { machine, root };
+        machine
+            .run(|| decap::attach_at(&unpacking.root, "eth0", Wanted::Native, &[]))
+            .unwrap();
+        unpacking
+    }
+
     /// Where Headgate pins its tables: `pin` of its configuration.
     pub fn pins(&self) -> &str {
         &self.pins.0
@@ -329,6 +343,19 @@ impl Drop for Pins {
     fn drop(&mut self) {
         // Where nothing was pinned there is nothing.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program for members on a machine.
+pub struct Unpacking<'n> {
+    machine: &'n Namespace,
+    root: PathBuf,
+}
+
+impl Drop for Unpacking<'_> {
+    fn drop(&mut self) {
+        let _ = self.machine.run(|| decap::detach_at(&self.root, "eth0"));
+        let _ = std::fs::remove_dir_all(&self.root);
     }
 }
 
