@@ -5,7 +5,7 @@
  * given back. Who has read a slot looks at the entry again: if it is the same, so was the slot. */
 #ifndef TABLE_CONSTANTS
 #define TABLE_CONSTANTS
-#define ROOMY 3 /* free ways with which a first bucket is taken without a look at the second: most look-ups then need only it */
+#define ROOMY 4 /* free ways with which a first bucket is taken without a look at the second: most look-ups then need only it */
 #define SWEEP 4 /* slots that are looked over for each that is taken */
 
 /* The place of the first entry with the tag, or WAYS. */
