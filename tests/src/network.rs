@@ -16,8 +16,8 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use xdp::attach::Wanted;
@@ -334,8 +334,25 @@ struct Pins(String);
 
 impl Pins {
     fn new() -> Self {
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
         let name = Dir::new().path().file_name().unwrap().to_owned();
-        Self(format!("/sys/fs/bpf/{}", name.to_str().unwrap()))
+        Self(format!("{BPFFS}/{}", name.to_str().unwrap()))
+    }
+}
+
+const BPFFS: &str = "/sys/fs/bpf";
+
+/// Removes what tests that were killed have left pinned.
+fn sweep() {
+    for entry in std::fs::read_dir(BPFFS).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name
+            .strip_prefix("headgate-tests-")
+            .and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
