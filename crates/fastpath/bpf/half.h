@@ -2,8 +2,9 @@
  * bucket is full, its oldest entry gives way: so a flood of beginnings can only push out beginnings. Per family. */
 #ifndef HALF_CONSTANTS
 #define HALF_CONSTANTS
-/* An entry is tag << 32 | age << 24 | slot; age is jiffies >> HALF_AGE_SHIFT. */
-#define HALF_AGE_SHIFT 5
+/* An entry is tag << 32 | age << 24 | slot; age is jiffies >> HALF_AGE_SHIFT. At any rate of jiffies up to 1000 a second its
+ * 256 units are more than a minute: an entry that is older than they tell would look new, and outlive newer ones. */
+#define HALF_AGE_SHIFT (cfg.hz <= 250 ? 6 : 8)
 #define HALF_SLOT 0xffffff
 #define HALF_BUSY (0xffffffffull << 32) /* somebody writes the slot */
 
