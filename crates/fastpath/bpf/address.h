@@ -2,7 +2,8 @@
 #ifndef ADDRESS_CONSTANTS
 #define ADDRESS_CONSTANTS
 #define LOOKUP_SKIP_NEIGH (1u << 2) /* of bpf_fib_lookup */
-#define LOOKUP_SRC (1u << 4)        /* since 6.7; before, it is an error */
+/* The look-up tells by which address of ours the kernel would send. Since 6.7; before, it is an error. */
+#define LOOKUP_SRC (1u << 4)
 #endif
 
 /* The address that the kernel would send from along the route of a packet with the tuple. 0 or DROP_NO_ADDRESS. */

@@ -5,9 +5,6 @@
 #define TUNNEL_TTL 64
 #define IPV4_DONT_FRAGMENT 0x4000
 
-/* Since Linux 6.7: the look-up tells by which address of ours the kernel would send. */
-#define FIB_LOOKUP_SRC (1U << 4)
-
 /* Where the packets to a member leave. */
 struct way_out {
     struct hop hop;
@@ -50,7 +47,7 @@ STAGE int member_route(struct xdp_md *ctx, __u32 number, __u32 size, __u32 direc
         fib.ipv4_dst = m->addr[0];
         known = fib.ipv4_src != 0;
     }
-    result = known ? -1 : bpf_fib_lookup(ctx, &fib, sizeof(fib), FIB_LOOKUP_SRC);
+    result = known ? -1 : bpf_fib_lookup(ctx, &fib, sizeof(fib), LOOKUP_SRC);
     /* An older kernel does not know the flag; and direct delivery hardly needs the address. */
     if (result < 0 && (known || direct))
         result = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
