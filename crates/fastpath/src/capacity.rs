@@ -85,10 +85,14 @@ impl Capacities {
         let most = (1 << 24) / WAYS as u32;
         self.half_open
             .div_ceil(WAYS as u32)
-            .clamp(1, most)
+            .clamp(LEAST_HALF_BUCKETS, most)
             .next_power_of_two()
     }
 }
+
+/// With fewer there is hardly a table left that a flood could not fill at once, and the verifier takes longer over a mask of
+/// 0 than it has.
+const LEAST_HALF_BUCKETS: u32 = 64 / WAYS as u32;
 
 /// Buckets with four entries a flow: a translated flow has two. With three, 25 of a million translated flows found both of a
 /// hash's buckets full; at half full none do.
@@ -120,7 +124,7 @@ mod tests {
 
     #[test]
     fn half_open_flows_have_buckets_that_a_mask_finds() {
-        for half_open in [64, 1000, 131_072, 16_777_216] {
+        for half_open in [0, 64, 1000, 131_072, 16_777_216] {
             let capacities = Capacities {
                 half_open,
                 ..Capacities::default()
@@ -128,6 +132,7 @@ mod tests {
             let mut settings = Settings::default();
             capacities.tell(&mut settings);
             assert!((settings.half_mask + 1).is_power_of_two());
+            assert!((settings.half_mask + 1) * WAYS as u32 >= 64);
             assert!((settings.half_mask + 1) * WAYS as u32 >= half_open);
             assert!((settings.half_mask + 1) * WAYS as u32 <= 1 << 24);
         }
