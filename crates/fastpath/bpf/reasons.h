@@ -42,7 +42,7 @@
     X(DROP_TTL,           "drop_ttl",           "used up, and it could not be answered")                \
     X(DROP_TOO_BIG,       "drop_too_big",       "larger than the MTU, and it could not be answered")    \
     X(DROP_NEEDS_FRAGMENTING, "drop_needs_fragmenting", "larger than the MTU on its way to a member")   \
-    X(DROP_INTERNAL,      "drop_internal",      "what can't be happened")                               \
+    X(DROP_INTERNAL,      "drop_internal",      "what should not happen: please report it")             \
     /* events, beside the verdict */                                                                    \
     X(FLOW_CREATED,       "flow_created",       "flows begun")                                          \
     X(FLOW_PROMOTED,      "flow_promoted",      "flows answered and moved to the table")                \
