@@ -61,6 +61,7 @@ impl Rig {
                 .build()
                 .unwrap();
             runtime.block_on(async move {
+                let beside: Arc<dyn control::Beside> = Arc::new(Nothing);
                 let (process, mut requests) = Process::new("0.0.0", path);
                 let process = Arc::new(process);
                 let mut server = Server::start(
@@ -76,7 +77,8 @@ impl Rig {
                         let result = match wish {
                             Wish::Reload => {
                                 let (_, result) =
-                                    control::reload(&owned, &process, &mut server, "api").await;
+                                    control::reload(&owned, &beside, &process, &mut server, "api")
+                                        .await;
                                 told.send(server.tcp_address()).unwrap();
                                 result.map(|_| "reloaded".to_owned())
                             }
@@ -184,4 +186,13 @@ fn exchange(
 
 fn write_config(path: &Path, admin: &str, more: &str) {
     fs::write(path, format!("admin: {{{admin}}}\n{CONFIG}{more}")).unwrap();
+}
+
+/// No engine beside the proxy.
+struct Nothing;
+
+impl control::Beside for Nothing {
+    fn apply(&self, _: &model::Config) -> Result<(), String> {
+        Ok(())
+    }
 }
