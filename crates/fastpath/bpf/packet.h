@@ -46,8 +46,11 @@ PACKET
     __u8 spare[2];
 };
 
-/* The IP header. GO_ON, or what becomes of the packet. */
-INLINE int F(parse_ip)(struct xdp_md *ctx, void *data, void *end, PACKET *p)
+INLINE bool F(shunned)(const PACKET *p);
+
+/* The IP header, and unless the packet is `resumed`, whether its source is shunned: before anything is left to the kernel.
+ * GO_ON, or what becomes of the packet. */
+INLINE int F(parse_ip)(struct xdp_md *ctx, void *data, void *end, PACKET *p, bool resumed)
 {
 #if FAMILY == 4
     struct iphdr *ip = data + ETH_HLEN;
@@ -74,7 +77,9 @@ INLINE int F(parse_ip)(struct xdp_md *ctx, void *data, void *end, PACKET *p)
         return counted(DROP_MALFORMED, XDP_DROP);
     if (unlikely(data + ETH_HLEN + p->size > end && bpf_xdp_get_buff_len(ctx) < (__u64)ETH_HLEN + p->size))
         return counted(DROP_MALFORMED, XDP_DROP);
-    /* 0/8 and 127/8 are nobody's, 224/3 is multicast, reserved, and the broadcast address. */
+    if (!resumed && unlikely(F(shunned)(p)))
+        return counted(DROP_SHUN, XDP_DROP);
+    /* 224/3 is multicast, reserved, and the broadcast address. */
     if (unlikely((p->dst.w[0] & bpf_htonl(0xe0000000)) == bpf_htonl(0xe0000000)))
         return counted(PASS_MULTICAST, XDP_PASS);
 #else
@@ -94,10 +99,13 @@ INLINE int F(parse_ip)(struct xdp_md *ctx, void *data, void *end, PACKET *p)
     next = ip->nexthdr;
     if (unlikely(data + ETH_HLEN + p->size > end && bpf_xdp_get_buff_len(ctx) < (__u64)ETH_HLEN + p->size))
         return counted(DROP_MALFORMED, XDP_DROP);
+    if (!resumed && unlikely(F(shunned)(p)))
+        return counted(DROP_SHUN, XDP_DROP);
     if (unlikely((p->dst.w[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000)))
         return counted(PASS_MULTICAST, XDP_PASS);
-    /* What is sent between neighbours stays with the kernel. */
-    if (unlikely((p->dst.w[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000)))
+    /* What is sent between neighbours stays with the kernel: no router sends it on (RFC 4291, 2.5.6). */
+    if (unlikely((p->dst.w[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+                 (p->src.w[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000)))
         return counted(PASS_NEIGHBOUR, XDP_PASS);
     if (unlikely(next != IPPROTO_TCP && next != IPPROTO_UDP && next != IPPROTO_ICMPV6)) {
         for (int i = 0; i < EXTENSIONS; i++) {

@@ -76,11 +76,9 @@ INLINE int F(read)(struct xdp_md *ctx, PACKET *p, bool resumed)
     p->now = jiffies_now();
     p->fragment = 0;
     p->icmp = p->icmp_code = 0;
-    verdict = F(parse_ip)(ctx, data, end, p);
+    verdict = F(parse_ip)(ctx, data, end, p, resumed);
     if (unlikely(verdict != GO_ON))
         return verdict;
-    if (!resumed && unlikely(F(shunned)(p)))
-        return counted(DROP_SHUN, XDP_DROP);
     verdict = F(parse_transport)(data, end, p);
     if (unlikely(verdict != GO_ON))
         return verdict;

@@ -262,6 +262,17 @@ fn multicast_and_what_neighbours_say_is_the_kernels() {
         }
         let p = udp(at(v6, 1), at("fe80::1".parse().unwrap(), 2));
         rig.case("link-local", Left, &p, Verdict::Pass, Reason::PassNeighbour);
+        let p = udp(
+            at("fe80::1".parse().unwrap(), 1),
+            at(Family::V6.right(10), 2),
+        );
+        rig.case(
+            "from a link",
+            Left,
+            &p,
+            Verdict::Pass,
+            Reason::PassNeighbour,
+        );
         // Listener discovery, router and neighbour discovery, redirects.
         for kind in [130, 131, 132, 133, 134, 135, 136, 137, 143] {
             let p = icmp(v6, Family::V6.left(1), kind, 0, [0; 4])

@@ -58,6 +58,16 @@ fn from(f: Family, src: IpAddr) -> Vec<Packet> {
         Family::V4 => udp(client, server).options(&[0x94, 4, 0, 0]),
         Family::V6 => udp(client, server).extension(60),
     });
+    // These would else be left to the kernel, whoever has sent them.
+    let elsewhere: &[&str] = match f {
+        Family::V4 => &["224.0.0.5", "255.255.255.255"],
+        Family::V6 => &["ff02::1", "fe80::1"],
+    };
+    packets.extend(
+        elsewhere
+            .iter()
+            .map(|to| udp(client, at(to.parse().unwrap(), 53))),
+    );
     packets
 }
 
