@@ -119,10 +119,10 @@ pub fn status(interface: &str) -> Result<Option<Status>, DecapError> {
     status_at(Path::new(ROOT), interface)
 }
 
-/// As [`attach`], pinned under another root.
+/// As [`attach()`], pinned under another root.
 ///
 /// # Errors
-/// As [`attach`].
+/// As [`attach()`].
 pub fn attach_at(
     root: &Path,
     interface: &str,
