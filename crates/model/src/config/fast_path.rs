@@ -212,7 +212,8 @@ config! {
 config! {
     /// Affinity by the client's address.
     pub struct SourceAffinity {
-        /// How long after its last new connection a client is sent to the same member.
+        /// How long after its last new connection a client is sent to the same member. It has no effect yet: the member
+        /// follows from the client's address alone, and is the same for as long as the pool is.
         #[range(1, 604800)]
         pub timeout: Duration = Duration::from_secs(180),
     }

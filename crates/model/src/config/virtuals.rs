@@ -51,7 +51,8 @@ config! {
         pub snat: Option<Snat> = None,
         /// Fast: which of a client's connections go to the same member. Without it, `none`.
         pub affinity: Option<Affinity> = None,
-        /// Fast: how long an open flow is kept without a packet. Without it, as long as the fast path's `timeouts` say.
+        /// Fast: how long an open flow is kept without a packet: whole seconds, rounded up, and more than 65,535 count as
+        /// that many. Without it, as long as the fast path's `timeouts` say.
         #[range(0.1, 604800)]
         pub idle: Option<Duration> = None,
     }
