@@ -29,8 +29,14 @@ const TELL: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(crate) struct Fast {
     path: Option<Arc<FastPath>>,
-    /// What was last told of members. While it is held nobody else writes them.
-    known: Arc<Mutex<Verdicts>>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What the fast path was told last. While it is held nobody else tells it anything.
+struct Known {
+    /// The configuration that is in force there; the engine's may be older for a moment.
+    config: Arc<Config>,
+    members: Verdicts,
 }
 
 type Verdicts = HashMap<(Name, SocketAddr), Verdict>;
@@ -40,7 +46,10 @@ impl Fast {
     pub(crate) fn start(config: &Config) -> Result<Self, StartError> {
         Ok(Fast {
             path: FastPath::start(config, &|_, _| None)?.map(Arc::new),
-            known: Arc::default(),
+            known: Arc::new(Mutex::new(Known {
+                config: Arc::new(config.clone()),
+                members: Verdicts::new(),
+            })),
         })
     }
 
@@ -114,9 +123,13 @@ impl Beside for Fast {
                 Err("fast_path: it needs rights that are given up after the start: restart Headgate to have it".to_owned())
             }
             (Some(path), _) => {
-                let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-                path.apply(config, &|pool, address| verdict(&known, pool, address))
-                    .map_err(|error| error.to_string())
+                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+                path.apply(config, &|pool, address| {
+                    verdict(&known.members, pool, address)
+                })
+                .map_err(|error| error.to_string())?;
+                known.config = Arc::new(config.clone());
+                Ok(())
             }
         }
     }
@@ -141,7 +154,7 @@ impl Drop for Carer {
 struct Care {
     path: Arc<FastPath>,
     engine: Arc<Engine>,
-    known: Arc<Mutex<Verdicts>>,
+    known: Arc<Mutex<Known>>,
     /// Counters of what users must know of, as they were last told.
     told: HashMap<&'static str, u64>,
 }
@@ -170,7 +183,8 @@ impl Care {
 
     /// Tells the fast path of members that are not as they were.
     fn members(&self) {
-        let config = Arc::clone(&self.engine.snapshot().config);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = Arc::clone(&known.config);
         let virtuals = config.virtuals.values();
         let pools: BTreeSet<&str> = virtuals
             .filter_map(|server| server.fast().map(|fast| fast.pool.as_str()))
@@ -190,15 +204,14 @@ impl Care {
                 ((member.pool, member.address), verdict)
             })
             .collect();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known == now {
+        if known.members == now {
             return;
         }
         let result = self
             .path
             .members(&config, &|pool, address| verdict(&now, pool, address));
         match result {
-            Ok(()) => *known = now,
+            Ok(()) => known.members = now,
             Err(error) => error!("fast path: members are not as monitors say: {error}"),
         }
     }
