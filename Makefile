@@ -9,7 +9,7 @@ help:
 	@echo 'make lint    check form, lints and documentation'
 	@echo 'make bench   measure against other proxies (about 25 minutes; benches/README.md)'
 	@echo 'make bench-rules  measure the rules engine (about 20 minutes)'
-	@echo 'make bench-fastpath  measure the fast path beside the kernel and nftables (about 25 minutes, as root)'
+	@echo 'make bench-fastpath  measure the fast path beside the kernel and nftables (about 45 minutes, as root)'
 	@echo 'make fuzz    fuzz each parser for a minute (needs a nightly compiler and cargo-fuzz)'
 
 run: build
