@@ -29,6 +29,8 @@ test: needs
 	@tests/tools.sh
 	cargo build --workspace --all-targets
 	HEADGATE_BIN=$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/headgate cargo test --workspace --quiet
+	@# What the verifier made of each program.
+	cargo test --package fastpath --test verified --quiet -- --nocapture
 
 lint: needs
 	cargo fmt --all --check
