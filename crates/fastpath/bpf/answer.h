@@ -190,21 +190,7 @@ STAGE int F(path_mtu)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple)
 
     if (!p || !t)
         return 0;
-    fib.family = AF;
-    fib.l4_protocol = p->proto;
-    fib.sport = p->sport;
-    fib.dport = t->dport;
-    fib.tot_len = p->size;
-    fib.ifindex = ctx->ingress_ifindex;
-#if FAMILY == 4
-    fib.tos = p->tos;
-    fib.ipv4_src = p->src.w[0];
-    fib.ipv4_dst = t->dst.w[0];
-#else
-    fib.flowinfo = bpf_htonl(p->tos << 20);
-    __builtin_memcpy(fib.ipv6_src, &p->src, sizeof(fib.ipv6_src));
-    __builtin_memcpy(fib.ipv6_dst, &t->dst, sizeof(fib.ipv6_dst));
-#endif
+    F(question)(&fib, ctx, p, t);
     return bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_FRAG_NEEDED ? fib.mtu_result : 0;
 }
 

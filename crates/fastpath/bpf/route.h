@@ -64,6 +64,26 @@ INLINE bool for_us(struct xdp_md *ctx)
 }
 #endif
 
+/* What the kernel is asked of its routes: as the packet came, to where it leaves for. */
+INLINE void F(question)(struct bpf_fib_lookup *fib, struct xdp_md *ctx, const PACKET *p, const struct F(tuple) * t)
+{
+    fib->family = AF;
+    fib->l4_protocol = p->proto;
+    fib->sport = p->sport;
+    fib->dport = t->dport;
+    fib->tot_len = p->size;
+    fib->ifindex = ctx->ingress_ifindex;
+#if FAMILY == 4
+    fib->tos = p->tos;
+    fib->ipv4_src = p->src.w[0];
+    fib->ipv4_dst = t->dst.w[0];
+#else
+    fib->flowinfo = bpf_htonl(p->tos << 20);
+    __builtin_memcpy(fib->ipv6_src, &p->src, sizeof(fib->ipv6_src));
+    __builtin_memcpy(fib->ipv6_dst, &t->dst, sizeof(fib->ipv6_dst));
+#endif
+}
+
 /* Asks the kernel where a packet leaves whose destination is the tuple's; as with the kernel's own translation, routes see
  * the source that it came with. ROUTED, or the reason for another verdict. `out` is where it would leave, even if the
  * neighbour is not known. */
@@ -76,21 +96,7 @@ STAGE int F(route)(struct xdp_md *ctx, const PACKET *p, const struct F(tuple) * 
 
     if (!p || !t || !hop || !out)
         return DROP_INTERNAL;
-    fib.family = AF;
-    fib.l4_protocol = p->proto;
-    fib.sport = p->sport;
-    fib.dport = t->dport;
-    fib.tot_len = p->size;
-    fib.ifindex = ctx->ingress_ifindex;
-#if FAMILY == 4
-    fib.tos = p->tos;
-    fib.ipv4_src = p->src.w[0];
-    fib.ipv4_dst = t->dst.w[0];
-#else
-    fib.flowinfo = bpf_htonl(p->tos << 20);
-    __builtin_memcpy(fib.ipv6_src, &p->src, sizeof(fib.ipv6_src));
-    __builtin_memcpy(fib.ipv6_dst, &t->dst, sizeof(fib.ipv6_dst));
-#endif
+    F(question)(&fib, ctx, p, t);
     result = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
     *out = fib.ifindex;
     switch (result) {
