@@ -116,7 +116,7 @@ impl Table {
 }
 
 /// `1234567` as `1 234 567`.
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -19,6 +19,7 @@ mod api;
 
 pub use api::openapi;
 pub use files::{Files, Watch};
+pub use human::count;
 pub use metrics::Exposition;
 pub use process::{Process, Request, Wish};
 pub use reload::{Beside, Failure, read, reload};

@@ -1,5 +1,6 @@
 //! Numbers, times and tables as people like to read them, and times as they write them.
 
+pub(crate) use control::count;
 use std::time::Duration;
 
 /// Rows under a head with their columns in line, two spaces apart. The columns named in `right` stand right.
@@ -26,19 +27,6 @@ pub(crate) fn table(head: &[&str], right: &[&str], rows: &[Vec<String>]) -> Stri
         }
         out.push_str(line.trim_end());
         out.push('\n');
-    }
-    out
-}
-
-/// `1234567` as `1 234 567`.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
     }
     out
 }
